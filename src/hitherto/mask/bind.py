@@ -1,0 +1,182 @@
+"""Put a mask on a grid of queries and keys: an expression becomes Spans."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hitherto.errors import MaskError, explain
+from hitherto.mask.algebra import combine
+from hitherto.mask.canonical import canonical
+from hitherto.mask.evaluate import cells
+from hitherto.mask.expression import (
+    FARTHEST,
+    And,
+    Mask,
+    Minus,
+    Not,
+    Or,
+    PerHead,
+    Shift,
+    Xor,
+    axes,
+    require_int,
+    require_mask,
+    select,
+)
+from hitherto.mask.hull import hull
+from hitherto.mask.leaves import Runs, may_need_cells, runs_of
+from hitherto.mask.spans import Array, Spans, full
+from hitherto.mask.words import require_room
+
+ROWS_AT_ONCE = 64
+"""Rows of cells evaluated together where a mask has no spans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The Spans of a mask with a batch or head axis: `spans[index[b, h]]`, each distinct one once.
+
+    `index` is int64 (batch, heads); an axis that the mask has not is of size 1.
+    """
+
+    index: Array
+    spans: tuple[Spans, ...]
+
+    def __getitem__(self, at: tuple[int, int]) -> Spans:
+        return self.spans[int(self.index[at])]
+
+
+def bind(mask: Mask, q_len: int, k_len: int, q_start: int | None = None) -> Spans | Batch:
+    """Put a mask on a grid.
+
+    Args:
+        mask: any mask.
+        q_len: number of queries, >= 0.
+        k_len: number of keys, >= 0; keys are at positions `0 .. k_len - 1`.
+        q_start: position of the first query, >= 0. Unless given, queries are the last `q_len` of
+            the `k_len` positions.
+    Returns:
+        canonical Spans, or a Batch of them when the mask has a batch or head axis.
+    Raises:
+        MaskError: lengths that are no lengths, queries outside, positions beyond the mask's data.
+    Cost: O(runs + spans); masks without spans by nature (`Table`, `Predicate`, dense strides) cost
+        their cells, within what the masks they are `&`-ed with leave visible.
+    """
+    q_start = require_grid(mask, q_len, k_len, q_start)
+    if axes(mask) == (None, None):
+        return _bind(mask, q_len, k_len, q_start)
+    return bind_batch(mask, q_len, k_len, q_start)
+
+
+def bind_batch(mask: Mask, q_len: int, k_len: int, q_start: int | None = None) -> Batch:
+    """Put a mask on a grid, always as a Batch: (1, 1) for a mask without axes. See `bind`."""
+    q_start = require_grid(mask, q_len, k_len, q_start)
+    batch, heads = axes(mask)
+    known: dict[Mask, int] = {}
+    index = np.zeros((batch or 1, heads or 1), np.int64)
+    for b, h in np.ndindex(index.shape):
+        index[b, h] = known.setdefault(select(mask, b, h), len(known))
+    return Batch(index, tuple(_bind(part, q_len, k_len, q_start) for part in known))
+
+
+def require_grid(mask: Mask, q_len: int, k_len: int, q_start: int | None) -> int:
+    """Check a grid and return its `q_start`."""
+    require_mask("mask", mask)
+    require_int("q_len", q_len, 0)
+    require_int("k_len", k_len, 0)
+    if q_start is None:
+        q_start = k_len - q_len
+        if q_start < 0:
+            raise MaskError(
+                explain("q_len", f"must be at most k_len = {k_len} unless q_start is given", q_len,
+                        "pass q_start, e.g. 0, where queries are not the last keys")
+            )  # fmt: skip
+    require_int("q_start", q_start, 0, "queries are at positions >= 0")
+    return q_start
+
+
+def _bind(mask: Mask, q_len: int, k_len: int, q_start: int) -> Spans:
+    whole = full(q_start, q_len, k_len)
+    return canonical(combine(_within(mask, whole, 0, 0), whole, "and")) if q_len else whole
+
+
+def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
+    """Return spans that equal the mask, moved by (dq, dk), inside `area`; outside, anything.
+
+    Masks that must be asked cell by cell are asked only inside `area`, so an `&` binds its cheap
+    side first and asks the other within it.
+    """
+    match mask:
+        case And(left=a, right=b):
+            a, b = (b, a) if _asks_cells(a) and not _asks_cells(b) else (a, b)
+            one = _within(a, area, dq, dk)
+            if _asks_cells(b):
+                one = combine(one, area, "and")
+                return combine(one, _within(b, one, dq, dk), "and")
+            return combine(one, _within(b, area, dq, dk), "and")
+        case Minus(left=a, right=b):
+            one = _within(a, area, dq, dk)
+            return combine(one, _within(b, area, dq, dk), "minus")
+        case Or(left=a, right=b):
+            return combine(_within(a, area, dq, dk), _within(b, area, dq, dk), "or")
+        case Xor(left=a, right=b):
+            return combine(_within(a, area, dq, dk), _within(b, area, dq, dk), "xor")
+        case Not(mask=a):
+            whole = full(area.q_start, *area.shape)
+            return combine(whole, _within(a, area, dq, dk), "minus")
+        case Shift(mask=a, q=q, k=k):
+            return _within(a, area, dq + q, dk + k)
+        case PerHead(masks=masks):
+            return _within(masks[0], area, dq, dk)
+    q0, q1 = area.q_start - dq, area.q_stop - dq
+    runs = runs_of(mask, q0, q1, -dk, area.k_len - dk)
+    return _asked(mask, area, dq, dk) if runs is None else _placed(runs, area, dq, dk)
+
+
+def _asks_cells(mask: Mask) -> bool:
+    match mask:
+        case And(left=a, right=b) | Or(left=a, right=b) | Xor(left=a, right=b) | Minus(
+            left=a, right=b
+        ):
+            return _asks_cells(a) or _asks_cells(b)
+        case Not(mask=a) | Shift(mask=a):
+            return _asks_cells(a)
+    return may_need_cells(mask)
+
+
+def _placed(runs: Runs, area: Spans, dq: int, dk: int) -> Spans:
+    """Move runs to the grid's positions and clamp their ends, so that sums stay small."""
+    a, s, b, t = runs.ends
+    ends = []
+    for offset, slope in ((a, s), (b, t)):
+        least = np.where(slope == 1, -area.q_stop, 0)
+        most = area.k_len - slope * area.q_start
+        ends += [np.clip(offset + dk - slope * dq, least, np.maximum(most, least)), slope]
+    offsets = np.append(0, np.cumsum(runs.counts))
+    grid = area.q_start, *area.shape
+    return Spans(*grid, runs.starts + dq, offsets, *ends, np.zeros(runs.starts.size, bool))
+
+
+def _asked(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
+    """Evaluate a mask's cells inside the hull of `area`, some rows at a time, as bits."""
+    edges = np.append(np.arange(area.q_start, area.q_stop, ROWS_AT_ONCE), area.q_stop)
+    words, values, counts, total = [], [], [], 0
+    for q0, q1, (lo, hi) in zip(edges[:-1], edges[1:], hull(area, edges), strict=True):
+        lo = lo // 64 * 64
+        grid = np.zeros((q1 - q0, -(-max(hi - lo, 0) // 64) * 64), bool)
+        if hi > lo:
+            grid[:, : hi - lo] = cells(mask, np.arange(q0, q1) - dq, np.arange(lo, hi) - dk)
+        packed = np.packbits(grid, axis=1, bitorder="little").view(np.uint64)
+        row, word = np.nonzero(packed)
+        words.append(word + lo // 64)
+        values.append(packed[row, word].view(np.int64))
+        counts.append(np.bincount(row, minlength=q1 - q0))
+        total += row.size
+        require_room(total)
+    word, value = np.concatenate(words), np.concatenate(values)
+    still = np.zeros(word.size, np.int64)
+    return Spans(
+        area.q_start, *area.shape, np.arange(area.q_start, area.q_stop),
+        np.append(0, np.cumsum(np.concatenate(counts))), word, still, value, still,
+        np.ones(area.q_len, bool),
+    )  # fmt: skip
