@@ -18,4 +18,5 @@ def explain(argument: str, rule: str, came: object, fix: str) -> str:
     text = came if isinstance(came, str) else repr(came)
     if len(text) > 200:
         text = text[:197] + "..."
-    return f"{argument} {rule}; got {text}. {fix[0].upper()}{fix[1:]}."
+    end = "" if fix.endswith("?") else "."
+    return f"{argument} {rule}; got {text}. {fix[0].upper()}{fix[1:]}{end}"

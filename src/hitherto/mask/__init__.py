@@ -1,6 +1,7 @@
 """Masks: who may attend to whom, said once. numpy only."""
 
 from hitherto.errors import MaskError
+from hitherto.mask.bind import Batch, bind, bind_batch
 from hitherto.mask.data import Keys, Predicate, Queries, Segments, Table, Timeline, Tree
 from hitherto.mask.evaluate import evaluate
 from hitherto.mask.expression import And, Mask, Minus, Not, Or, PerHead, Shift, Xor, axes, select
@@ -17,9 +18,6 @@ from hitherto.mask.positions import (
     Strided,
     Window,
 )
-from hitherto.mask.text import parse, spell
-from hitherto.mask.bind import Batch, bind, bind_batch
-from hitherto.mask.spans import Spans
 from hitherto.mask.questions import (
     Answer,
     Blocks,
@@ -36,3 +34,58 @@ from hitherto.mask.questions import (
     subset,
     work,
 )
+from hitherto.mask.spans import Spans
+from hitherto.mask.text import parse, spell
+
+__all__ = [
+    "And",
+    "Answer",
+    "Band",
+    "Batch",
+    "BlockCausal",
+    "Blocks",
+    "Causal",
+    "Chunks",
+    "Dilated",
+    "Everything",
+    "Keys",
+    "Mask",
+    "MaskError",
+    "Minus",
+    "Not",
+    "Nothing",
+    "Or",
+    "PerHead",
+    "Predicate",
+    "Prefix",
+    "Queries",
+    "RandomBlocks",
+    "Segments",
+    "Shift",
+    "Spans",
+    "Strided",
+    "Table",
+    "Timeline",
+    "Tree",
+    "Window",
+    "Xor",
+    "axes",
+    "bind",
+    "bind_batch",
+    "blocks",
+    "column",
+    "density",
+    "difference",
+    "empty_rows",
+    "equal",
+    "evaluate",
+    "is_causal",
+    "live_keys",
+    "pairs",
+    "parse",
+    "row",
+    "select",
+    "spell",
+    "subset",
+    "work",
+]

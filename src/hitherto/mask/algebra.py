@@ -3,7 +3,7 @@
 import numpy as np
 
 from hitherto.errors import MaskError, explain
-from hitherto.mask.spans import Array, Spans, interleave, ragged
+from hitherto.mask.spans import Array, Spans, interleave, offsets_of, ragged, union
 from hitherto.mask.words import constant_rows, words_of
 
 _CELLS = {
@@ -25,7 +25,7 @@ def combine(x: Spans, y: Spans, op: str) -> Spans:
             explain("Spans", "must be of one grid to be combined", f"{x!r} and {y!r}",
                     "bind both with the same q_len, k_len and q_start")
         )  # fmt: skip
-    starts = np.union1d(x.starts, y.starts)
+    starts = union(x.starts, y.starts)
     bits = x.bits[_run(x, starts)] | y.bits[_run(y, starts)]
     if not bits.any():
         return _merge(x, y, starts, op)
@@ -37,33 +37,40 @@ def _run(spans: Spans, rows: Array) -> Array:
     return np.searchsorted(spans.starts, rows, "right") - 1
 
 
-def _events(x: Spans, y: Spans, starts: Array) -> tuple[Array, ...]:
+def _events(x: Spans, y: Spans, x_of: Array, y_of: Array) -> tuple[Array, ...]:
     """List both ends of every span in every refined run: (run, offset, slope, in x, in y)."""
-    parts = []
-    for spans, in_x in ((x, 1), (y, 0)):
-        entry, group = ragged(spans.offsets, _run(spans, starts))
-        for offset, slope, sign in ((spans.a, spans.s, 1), (spans.b, spans.t, -1)):
-            weight = np.full(entry.size, sign)
-            parts.append((group, offset[entry], slope[entry], weight * in_x, weight * (1 - in_x)))
-    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    x_entry, x_run = ragged(x.offsets, x_of)
+    y_entry, y_run = ragged(y.offsets, y_of)
+    sizes = [x_entry.size, x_entry.size, y_entry.size, y_entry.size]
+    return (
+        np.concatenate([x_run, x_run, y_run, y_run]),
+        np.concatenate([x.a[x_entry], x.b[x_entry], y.a[y_entry], y.b[y_entry]]),
+        np.concatenate([x.s[x_entry], x.t[x_entry], y.s[y_entry], y.t[y_entry]]),
+        np.repeat([1, -1, 0, 0], sizes),
+        np.repeat([0, 0, 1, -1], sizes),
+    )
 
 
 def _merge(x: Spans, y: Spans, starts: Array, op: str) -> Spans:
-    starts = _cut(x, y, starts)
-    run, offset, slope, in_x, in_y = _events(x, y, starts)
+    x_of, y_of = _run(x, starts), _run(y, starts)
+    events = _events(x, y, x_of, y_of)
+    cuts = _meetings(*events[:3], starts, np.minimum(x.stops[x_of], y.stops[y_of]))
+    if cuts.size:
+        starts = union(starts, cuts)
+        events = _events(x, y, _run(x, starts), _run(y, starts))
+    run, offset, slope, in_x, in_y = events
     key = _keyed(run, offset + slope * starts[run])
     order = np.argsort(key, kind="stable")
     key = key[order]
     last = np.ones(key.size, bool)
-    last[:-1] = key[1:] != key[:-1]
+    np.not_equal(key[1:], key[:-1], out=last[:-1])
     state = _CELLS[op](np.cumsum(in_x[order])[last] > 0, np.cumsum(in_y[order])[last] > 0)
     flips = state.copy()
     flips[1:] ^= state[:-1]
     chosen = order[last][flips]
     opened, closed = chosen[::2], chosen[1::2]
-    counts = np.bincount(run[opened], minlength=starts.size)
     return Spans(
-        x.q_start, x.q_len, x.k_len, starts, np.append(0, np.cumsum(counts)),
+        x.q_start, x.q_len, x.k_len, starts, offsets_of(run[opened], starts.size),
         offset[opened], slope[opened], offset[closed], slope[closed],
         np.zeros(starts.size, bool),
     )  # fmt: skip
@@ -77,30 +84,28 @@ def _keyed(run: Array, value: Array) -> Array:
     return run * (value.max() - least + 1) + (value - least)
 
 
-def _cut(x: Spans, y: Spans, starts: Array) -> Array:
-    """Add the rows at which a still end and a moving end meet, and the rows after them."""
-    run, offset, slope, _, _ = _events(x, y, starts)
-    stops = np.minimum(x.stops[_run(x, starts)], y.stops[_run(y, starts)])
+def _meetings(run: Array, offset: Array, slope: Array, starts: Array, stops: Array) -> Array:
+    """Return the rows inside a run at which a still end meets a moving one, and the rows after."""
     still = slope == 0
     if still.all() or not still.any():
-        return starts
+        return starts[:0]
     still_run, still_at = run[still], offset[still]
     move_run, move_at = run[~still], offset[~still]
-    lo, hi = move_at + starts[move_run], move_at + stops[move_run] - 1
-    every = _keyed(
-        np.concatenate([still_run, move_run, move_run]), np.concatenate([still_at, lo, hi])
+    key = _keyed(
+        np.concatenate([still_run, move_run, move_run]),
+        np.concatenate([still_at, move_at + starts[move_run], move_at + stops[move_run] - 1]),
     )
-    key, lo, hi = np.split(every, [still_at.size, still_at.size + lo.size])
+    key, lowest, highest = np.split(key, [still_at.size, still_at.size + move_at.size])
     order = np.argsort(key, kind="stable")
-    first = np.searchsorted(key[order], lo, "left")
-    counts = np.searchsorted(key[order], hi, "right") - first
-    mover = np.repeat(np.arange(lo.size), counts)
+    key = key[order]
+    first = np.searchsorted(key, lowest, "left")
+    counts = np.searchsorted(key, highest, "right") - first
+    mover = np.repeat(np.arange(counts.size), counts)
     met = order[np.arange(mover.size) - np.repeat(np.cumsum(counts) - counts - first, counts)]
     row = still_at[met] - move_at[mover]
-    cuts = np.concatenate([row, row + 1])
-    group = np.tile(move_run[mover], 2)
-    inside = (cuts > starts[group]) & (cuts < stops[group])
-    return np.union1d(starts, cuts[inside])
+    group = move_run[mover]
+    before = row[row > starts[group]]
+    return union(before, row[row + 1 < stops[group]] + 1)
 
 
 def _words(x: Spans, y: Spans, starts: Array, chosen: Array, op: str) -> Spans:
@@ -114,16 +119,15 @@ def _words(x: Spans, y: Spans, starts: Array, chosen: Array, op: str) -> Spans:
         group, word, value = words_of(spans, starts, _run(spans, starts))
         sides.append((group * (x.k_len // 64 + 1) + word, value))
     (x_key, x_value), (y_key, y_value) = sides
-    key = np.union1d(x_key, y_key)
+    key = union(x_key, y_key)
     values = np.zeros((2, key.size), np.uint64)
     values[0, np.searchsorted(key, x_key)] = x_value
     values[1, np.searchsorted(key, y_key)] = y_value
     value = _CELLS[op](values[0], values[1])
     key, value = key[value != 0], value[value != 0]
     group, word = np.divmod(key, x.k_len // 64 + 1)
-    counts = np.bincount(group, minlength=starts.size)
     flat = np.zeros(word.size, np.int64)
     return Spans(
-        x.q_start, x.q_len, x.k_len, starts, np.append(0, np.cumsum(counts)),
+        x.q_start, x.q_len, x.k_len, starts, offsets_of(group, starts.size),
         word, flat, value.view(np.int64), flat, np.ones(starts.size, bool),
     )  # fmt: skip

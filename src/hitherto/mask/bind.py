@@ -9,7 +9,6 @@ from hitherto.mask.algebra import combine
 from hitherto.mask.canonical import canonical
 from hitherto.mask.evaluate import cells
 from hitherto.mask.expression import (
-    FARTHEST,
     And,
     Mask,
     Minus,
@@ -25,7 +24,7 @@ from hitherto.mask.expression import (
 )
 from hitherto.mask.hull import hull
 from hitherto.mask.leaves import Runs, may_need_cells, runs_of
-from hitherto.mask.spans import Array, Spans, full
+from hitherto.mask.spans import Array, Spans, full, well_formed
 from hitherto.mask.words import require_room
 
 ROWS_AT_ONCE = 64
@@ -92,12 +91,19 @@ def require_grid(mask: Mask, q_len: int, k_len: int, q_start: int | None) -> int
                         "pass q_start, e.g. 0, where queries are not the last keys")
             )  # fmt: skip
     require_int("q_start", q_start, 0, "queries are at positions >= 0")
+    if q_len * k_len >= 1 << 62:
+        raise MaskError(
+            explain("q_len * k_len", "must be below 2**62 cells", q_len * k_len, "bind fewer rows")
+        )
     return q_start
 
 
 def _bind(mask: Mask, q_len: int, k_len: int, q_start: int) -> Spans:
     whole = full(q_start, q_len, k_len)
-    return canonical(combine(_within(mask, whole, 0, 0), whole, "and")) if q_len else whole
+    if not q_len:
+        return whole
+    spans = _within(mask, whole, 0, 0)
+    return canonical(spans if well_formed(spans) else combine(spans, whole, "and"))
 
 
 def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
@@ -135,8 +141,11 @@ def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
 
 def _asks_cells(mask: Mask) -> bool:
     match mask:
-        case And(left=a, right=b) | Or(left=a, right=b) | Xor(left=a, right=b) | Minus(
-            left=a, right=b
+        case (
+            And(left=a, right=b)
+            | Or(left=a, right=b)
+            | Xor(left=a, right=b)
+            | Minus(left=a, right=b)
         ):
             return _asks_cells(a) or _asks_cells(b)
         case Not(mask=a) | Shift(mask=a):
@@ -149,9 +158,8 @@ def _placed(runs: Runs, area: Spans, dq: int, dk: int) -> Spans:
     a, s, b, t = runs.ends
     ends = []
     for offset, slope in ((a, s), (b, t)):
-        least = np.where(slope == 1, -area.q_stop, 0)
-        most = area.k_len - slope * area.q_start
-        ends += [np.clip(offset + dk - slope * dq, least, np.maximum(most, least)), slope]
+        least, most = slope * -area.q_stop, area.k_len - slope * area.q_start
+        ends += [np.maximum(np.minimum(offset + dk - slope * dq, most), least), slope]
     offsets = np.append(0, np.cumsum(runs.counts))
     grid = area.q_start, *area.shape
     return Spans(*grid, runs.starts + dq, offsets, *ends, np.zeros(runs.starts.size, bool))

@@ -7,7 +7,7 @@ from the run's first row to its second. A run of one row counts as standing stil
 import numpy as np
 
 from hitherto.mask import spans as limits
-from hitherto.mask.spans import Array, Spans, interleave, ragged
+from hitherto.mask.spans import Array, Spans, interleave, offsets_of, ragged
 from hitherto.mask.words import constant_rows, edges, spans_per_group, words_of
 
 
@@ -36,7 +36,9 @@ def _settled(spans: Spans, most: int) -> Spans:
     parts = [
         _taken(spans, starts[~unsettled], index[~unsettled]),
         _as_spans(spans, rows[sparse], np.cumsum(sparse) - 1, group[few], word[few], value[few]),
-        _as_bits(spans, rows[~sparse], np.cumsum(~sparse) - 1, group[~few], word[~few], value[~few]),
+        _as_bits(
+            spans, rows[~sparse], np.cumsum(~sparse) - 1, group[~few], word[~few], value[~few]
+        ),
     ]
     return interleave([part for part in parts if part.starts.size])
 
@@ -65,9 +67,10 @@ def _as_bits(
 def _part(
     spans: Spans, starts: Array, group: Array, a: Array, s: Array, b: Array, t: Array, bits: bool
 ) -> Spans:
-    offsets = np.append(0, np.cumsum(np.bincount(group, minlength=starts.size)))
     grid = spans.q_start, spans.q_len, spans.k_len
-    return Spans(*grid, starts, offsets, a, s, b, t, np.full(starts.size, bits))
+    return Spans(
+        *grid, starts, offsets_of(group, starts.size), a, s, b, t, np.full(starts.size, bits)
+    )
 
 
 def _greedy(spans: Spans) -> Spans:
@@ -98,10 +101,16 @@ def _greedy(spans: Spans) -> Spans:
         inner[owner], slopes[:, entry], np.where(follows[owner], moved[:, next_entry], 0)
     )
     value = ends[:, entry] + slopes[:, entry] * second[owner] - slope * starts[owner]
-    offsets = np.append(0, np.cumsum(np.diff(spans.offsets)[source]))
     grid = spans.q_start, spans.q_len, spans.k_len
     return Spans(
-        *grid, starts, offsets, value[0], slope[0], value[1], slope[1], spans.bits[source]
+        *grid,
+        starts,
+        offsets_of(owner, starts.size),
+        value[0],
+        slope[0],
+        value[1],
+        slope[1],
+        spans.bits[source],
     )
 
 

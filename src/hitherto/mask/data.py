@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 
 from hitherto.errors import MaskError, explain
-from hitherto.mask.expression import Axes, Mask, _Leaf, node, require_int
+from hitherto.mask.expression import FARTHEST, Axes, Mask, _Leaf, node, require_int
 
 Ranges = tuple[tuple[int, int], ...]
+
+MOST_POSITIONS = 1 << 30
+"""Positions that ids written as lengths may describe; each takes 8 bytes."""
+
+MOST_STEPS = 1 << 20
+"""Positions that a range with a step may name; each becomes a range of its own."""
 
 
 @node
@@ -40,11 +46,12 @@ class Segments(_Leaf):
     def from_lengths(cls, lengths: Sequence[int]) -> "Segments":
         """Documents laid end to end; `lengths` are their sizes in positions, each >= 0."""
         sizes = _whole("Segments.from_lengths(lengths)", lengths)
-        if sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 0:
+        total = float(sizes.sum(dtype=np.float64))
+        if sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 0 or total > MOST_POSITIONS:
             raise MaskError(
                 explain(
                     "Segments.from_lengths(lengths)",
-                    "must be a list of ints >= 0, one a document",
+                    f"must be ints >= 0, one a document, at most {MOST_POSITIONS:,} in all",
                     lengths,
                     "for a batch pass Segments(ids) with ids of shape (batch, positions)",
                 )
@@ -64,7 +71,13 @@ class Segments(_Leaf):
         """
         sizes = _whole("Segments.padded(lengths)", lengths)
         total = int(sizes.max(initial=0)) if width is None else width
-        if sizes.ndim != 1 or sizes.size == 0 or sizes.min() < 0 or sizes.max() > total:
+        require_int("Segments.padded(width)", total, 0)
+        if (
+            sizes.ndim != 1
+            or sizes.size == 0
+            or sizes.min() < 0
+            or (sizes.max() > total or total * sizes.size > MOST_POSITIONS)
+        ):
             raise MaskError(
                 explain(
                     "Segments.padded(lengths)",
@@ -149,10 +162,7 @@ class Timeline(_Leaf):
         _store(self, "q_time", _times("Timeline.q_time", self.q_time))
         _store(self, "k_time", _times("Timeline.k_time", self.k_time))
         _same_batch("Timeline.k_time", self.q_time, self.k_time)
-        if not isinstance(self.lookahead, (int, float)) or not np.isfinite(self.lookahead):
-            raise MaskError(
-                explain("Timeline.lookahead", "must be finite seconds", self.lookahead, "use 0")
-            )
+        _store(self, "lookahead", _seconds("Timeline.lookahead", self.lookahead))
 
     def _axes(self) -> Axes:
         return _batch_size(self.q_time, self.k_time), None
@@ -216,7 +226,7 @@ class Table(_Leaf):
     array: np.ndarray
 
     def __post_init__(self) -> None:
-        array = np.asarray(self.array)
+        array = _array(self.array)
         if array.dtype != bool or array.ndim not in (2, 3, 4) or 0 in array.shape:
             raise MaskError(
                 explain(
@@ -275,12 +285,17 @@ def _store(mask: Mask, name: str, value: object) -> None:
     object.__setattr__(mask, name, value)
 
 
+def _array(value: object) -> np.ndarray:
+    """Return an array; an empty one of objects, which every check refuses, for ragged lists."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.empty(0, object)
+
+
 def _whole(argument: str, value: object) -> np.ndarray:
     """Return ints as int64; refuse bools, floats, ragged lists and what int64 cannot hold."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        array = np.empty(0, object)
+    array = _array(value)
     if array.dtype.kind not in "iu" and array.size:
         raise MaskError(
             explain(argument, "must be ints", _describe(value, array), "cast to int first")
@@ -307,7 +322,7 @@ def _ids(argument: str, value: object) -> np.ndarray:
 def _times(argument: str, value: object) -> np.ndarray:
     try:
         times = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         times = np.empty(0)
     if times.ndim not in (1, 2) or times.size == 0 or not np.isfinite(times).all():
         raise MaskError(
@@ -321,6 +336,16 @@ def _times(argument: str, value: object) -> np.ndarray:
     return times
 
 
+def _seconds(argument: str, value: object) -> float:
+    try:
+        seconds = float("nan" if isinstance(value, bool) else value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        seconds = float("nan")
+    if not np.isfinite(seconds) or isinstance(value, str):
+        raise MaskError(explain(argument, "must be finite seconds", value, "use 0"))
+    return seconds
+
+
 def _where(argument: str, value: Any) -> np.ndarray | Ranges:
     """Return bools as they are, ranges as sorted, disjoint, non-touching (start, stop) pairs."""
     if isinstance(value, range):
@@ -328,8 +353,8 @@ def _where(argument: str, value: Any) -> np.ndarray | Ranges:
     if isinstance(value, Iterable) and not hasattr(value, "dtype"):
         value = list(value)
         if all(isinstance(part, range) for part in value):
-            return _merged([piece for part in value for piece in _unit_step(part)])
-    array = np.asarray(value)
+            return _merged([piece for part in value for piece in _unit_step(argument, part)])
+    array = _array(value)
     if array.dtype != bool or array.ndim not in (1, 2) or array.size == 0:
         raise MaskError(
             explain(
@@ -342,9 +367,16 @@ def _where(argument: str, value: Any) -> np.ndarray | Ranges:
     return array
 
 
-def _unit_step(part: range) -> list[tuple[int, int]]:
-    if part.step == 1:
+def _unit_step(argument: str, part: range) -> list[tuple[int, int]]:
+    if part and max(abs(part[0]), abs(part[-1])) >= FARTHEST:
+        raise MaskError(explain(argument, f"must stay below {FARTHEST}", part, "use Band or ~"))
+    if part.step == 1 or not part:
         return [(part.start, part.stop)] if part else []
+    if len(part) > MOST_STEPS:
+        raise MaskError(
+            explain(argument, f"may skip at most {MOST_STEPS:,} times in a range", part,
+                    "use Strided, or a bool for each position")
+        )  # fmt: skip
     return [(i, i + 1) for i in part]
 
 

@@ -93,6 +93,20 @@ FARTHEST = 1 << 48
 """No position, length or offset may reach this; sums of a few of them stay inside int64."""
 
 
+DEEPEST = 100
+"""Masks inside masks: what is deeper is refused, so that all else may recurse."""
+
+
+def _nest(outer: Mask, *parts: Mask) -> None:
+    depth = 1 + max(getattr(part, "_depth", 0) for part in parts)
+    if depth > DEEPEST:
+        raise MaskError(
+            explain(type(outer).__name__, f"may hold masks {DEEPEST} deep", f"{depth} levels",
+                    "join many ranges in one Keys([...]), many ids in one Segments, or use Table")
+        )  # fmt: skip
+    object.__setattr__(outer, "_depth", depth)
+
+
 class _Pair(Mask):
     """Two masks and an operator between them."""
 
@@ -102,6 +116,7 @@ class _Pair(Mask):
     def __post_init__(self) -> None:
         require_mask(f"{type(self).__name__}.left", self.left)
         require_mask(f"{type(self).__name__}.right", self.right)
+        _nest(self, self.left, self.right)
 
 
 @node
@@ -144,6 +159,7 @@ class Not(Mask):
 
     def __post_init__(self) -> None:
         require_mask("Not.mask", self.mask)
+        _nest(self, self.mask)
 
 
 @node
@@ -162,6 +178,7 @@ class Shift(Mask):
         require_mask("Shift.mask", self.mask)
         require_int("Shift.q", self.q)
         require_int("Shift.k", self.k)
+        _nest(self, self.mask)
 
 
 @node
@@ -192,6 +209,7 @@ class PerHead(Mask):
                 explain("PerHead.masks", "must hold a mask a head", "none", "pass a list of masks")
             )
         object.__setattr__(self, "masks", masks)
+        _nest(self, *masks)
 
 
 Axes = tuple[int | None, int | None]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hitherto.mask.spans import Array, Spans, ragged
+from hitherto.mask.spans import Array, Spans, ragged, union
 
 
 def pieces(spans: Spans, edges: Array) -> tuple[Array, Array, Array, Array]:
@@ -12,7 +12,7 @@ def pieces(spans: Spans, edges: Array) -> tuple[Array, Array, Array, Array]:
         (run, first row, row after the last, stretch) of each piece, ordered; stretch i is
         `[edges[i], edges[i + 1])`.
     """
-    starts = np.union1d(spans.starts, edges[:-1])
+    starts = union(spans.starts, edges[:-1])
     stops = np.append(starts[1:], spans.q_stop)
     run = np.searchsorted(spans.starts, starts, "right") - 1
     return run, starts, stops, np.searchsorted(edges, starts, "right") - 1
@@ -27,9 +27,7 @@ def hull(spans: Spans, edges: Array) -> Array:
     entry, piece = ragged(spans.offsets, run)
     bits = spans.bits[run][piece]
     lo = np.where(bits, spans.a[entry] * 64, spans.a[entry] + spans.s[entry] * q0[piece])
-    hi = np.where(
-        bits, spans.a[entry] * 64 + 64, spans.b[entry] + spans.t[entry] * (q1[piece] - 1)
-    )
+    hi = np.where(bits, spans.a[entry] * 64 + 64, spans.b[entry] + spans.t[entry] * (q1[piece] - 1))
     hulls = np.stack([np.full(edges.size - 1, spans.k_len), np.zeros(edges.size - 1, np.int64)], 1)
     np.minimum.at(hulls[:, 0], stretch[piece], np.maximum(lo, 0))
     np.maximum.at(hulls[:, 1], stretch[piece], np.minimum(hi, spans.k_len))

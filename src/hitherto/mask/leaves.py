@@ -27,7 +27,7 @@ from hitherto.mask.positions import (
     Window,
 )
 from hitherto.mask.random import drawn_blocks
-from hitherto.mask.spans import Array, ragged
+from hitherto.mask.spans import Array, union
 
 Ends = tuple[Array, Array, Array, Array]
 
@@ -93,7 +93,7 @@ def runs_of(mask: Mask, q0: int, q1: int, k0: int, k1: int) -> Runs | None:
 
 def may_need_cells(mask: Mask) -> bool:
     """Tell whether a mask of its own may have no runs, so that its cells must be asked."""
-    return isinstance(mask, (Table, Predicate, Timeline, Strided, Dilated, Segments))
+    return isinstance(mask, (Table, Predicate, Timeline, Strided, Dilated))
 
 
 def _cover(argument: str, length: int, start: int, stop: int) -> None:
@@ -138,12 +138,13 @@ def _ranges(name: str, where: Array | tuple, start: int, stop: int) -> Array:
         _cover(f"{name}.where", where.size, start, stop)
         flips = np.flatnonzero(np.diff(where[start:stop].astype(np.int8), prepend=0, append=0))
         return flips.reshape(-1, 2) + start
-    return np.array([(x, y) for x, y in where if x < stop and y > start]).reshape(-1, 2)
+    met = [(x, y) for x, y in where if x < stop and y > start]
+    return np.array(met, np.int64).reshape(-1, 2)
 
 
 def _queries(where: Array | tuple, q0: int, q1: int, k0: int, k1: int) -> Runs:
     chosen = np.clip(_ranges("Queries", where, q0, q1), q0, q1)
-    starts = np.union1d([q0], chosen[chosen < q1]).astype(np.int64)
+    starts = union(np.array([q0]), chosen[chosen < q1])
     inside = (np.searchsorted(chosen.ravel(), starts, "right") % 2).astype(np.int64)
     n = int(inside.sum())
     return Runs(starts, inside, _still(np.full(n, k0), np.full(n, k1)))
@@ -151,7 +152,9 @@ def _queries(where: Array | tuple, q0: int, q1: int, k0: int, k1: int) -> Runs:
 
 def _pieces(values: Array) -> Array:
     """Return where runs of equal values begin."""
-    return np.flatnonzero(np.append(True, values[1:] != values[:-1])) if values.size else np.array([])
+    return (
+        np.flatnonzero(np.append(True, values[1:] != values[:-1])) if values.size else np.array([])
+    )
 
 
 def _segments(ids: Array, k_ids: Array, q0: int, q1: int, k0: int, k1: int) -> Runs | None:

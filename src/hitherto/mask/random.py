@@ -14,12 +14,14 @@ def drawn_blocks(mask: RandomBlocks, q_blocks: np.ndarray) -> np.ndarray:
     See `RandomBlocks` for the rule. Cost: O(q_blocks * count**2).
     """
     n = np.asarray(q_blocks, np.int64)
-    draws = np.full((n.size, mask.count), -1, np.int64)
-    for i in range(mask.count):
-        newest = n + 1 - mask.count + i
-        pick = (_random(mask.seed, n, i) % np.maximum(newest + 1, 1).astype(np.uint64)).astype(
-            np.int64
-        )
+    # Draws before the last max(n) + 1 fall on no block: the first blocks get all there are.
+    skipped = max(mask.count - int(n.max(initial=-1)) - 1, 0)
+    draws = np.full((n.size, mask.count - skipped), -1, np.int64)
+    for i in range(mask.count - skipped):
+        newest = n + 1 - mask.count + skipped + i
+        pick = (
+            _random(mask.seed, n, skipped + i) % np.maximum(newest + 1, 1).astype(np.uint64)
+        ).astype(np.int64)
         taken = (draws[:, :i] == pick[:, None]).any(1)
         draws[:, i] = np.where(newest < 0, -1, np.where(taken, newest, pick))
     return draws

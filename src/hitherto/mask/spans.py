@@ -116,7 +116,9 @@ class Spans:
                 continue
             rows, key = np.arange(q0, q1)[:, None], np.arange(self.k_len)
             for j in range(entries.start, entries.stop):
-                block |= (self.a[j] + self.s[j] * rows <= key) & (key < self.b[j] + self.t[j] * rows)
+                block |= (self.a[j] + self.s[j] * rows <= key) & (
+                    key < self.b[j] + self.t[j] * rows
+                )
         return grid
 
     def rows(self, q0: int, q1: int) -> "Spans":
@@ -212,12 +214,39 @@ def shifted(spans: Spans, by: int, k_len: int) -> Spans:
     )  # fmt: skip
 
 
+def well_formed(spans: Spans) -> bool:
+    """Tell whether all spans lie on the grid, are not empty, and are ordered with gaps between."""
+    if spans.bits.any():
+        return False
+    run = np.repeat(np.arange(spans.starts.size), np.diff(spans.offsets))
+    rows = np.stack([spans.starts, spans.stops - 1])[:, run]
+    lo, hi = spans.a + spans.s * rows, spans.b + spans.t * rows
+    gap = (hi[:, :-1] < lo[:, 1:]) | (run[:-1] != run[1:])
+    return bool((lo >= 0).all() and (lo < hi).all() and (hi <= spans.k_len).all() and gap.all())
+
+
 def ragged(offsets: Array, index: Array) -> tuple[Array, Array]:
     """Gather groups of entries: (entry, group) where group i is `offsets[index[i]] ..`."""
     first, counts = offsets[index], offsets[index + 1] - offsets[index]
     group = np.repeat(np.arange(index.size), counts)
     before = np.cumsum(counts) - counts
     return np.arange(group.size) + np.repeat(first - before, counts), group
+
+
+def offsets_of(group: Array, groups: int) -> Array:
+    """Return where each group's entries begin, and the end; `group` is ascending."""
+    offsets = np.zeros(groups + 1, np.int64)
+    np.cumsum(np.bincount(group, minlength=groups), out=offsets[1:])
+    return offsets
+
+
+def union(one: Array, two: Array) -> Array:
+    """Return the values of both arrays, ascending, each once."""
+    values = np.concatenate([one, two])
+    values.sort(kind="stable")
+    new = np.ones(values.size, bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return values[new]
 
 
 def interleave(parts: list[Spans]) -> Spans:

@@ -2,7 +2,8 @@
 
 import ast
 import difflib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 
 import numpy as np
@@ -28,8 +29,11 @@ _METHODS = {"from_lengths": data.Segments.from_lengths, "padded": data.Segments.
 def spell(mask: Mask) -> str:
     """Return the mask as Python that `parse` reads back to an equal mask."""
     match mask:
-        case And(left=a, right=b) | Or(left=a, right=b) | Xor(left=a, right=b) | Minus(
-            left=a, right=b
+        case (
+            And(left=a, right=b)
+            | Or(left=a, right=b)
+            | Xor(left=a, right=b)
+            | Minus(left=a, right=b)
         ):
             left = spell(a) if type(a) is type(mask) else _operand(a)
             return f"{left} {_SIGN[type(mask)]} {_operand(b)}"
@@ -92,22 +96,15 @@ def parse(text: str, predicates: Mapping[str, Mask] | None = None) -> Mask:
         MaskError: anything else in the text. Nothing in the text is ever run.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        return _mask(tree.body, predicates or {})
-    except (SyntaxError, RecursionError, MemoryError, AttributeError, TypeError) as error:
-        if isinstance(error, TypeError) and isinstance(text, str):
-            raise MaskError(str(error)) from None
+        return _mask(ast.parse(text.strip(), mode="eval").body, predicates or {})
+    except MaskError:
+        raise
+    except (SyntaxError, RecursionError, MemoryError, AttributeError, ValueError) as error:
         reason = getattr(error, "msg", None) or type(error).__name__
         raise MaskError(
-            explain("mask text", f"must be an expression of masks ({reason})", text,
-                    "write it like Causal() & Window(4096)")
+            explain("mask text", f"must be an expression of masks ({reason})",
+                    text or "an empty text", "write it like Causal() & Window(4096)")
         ) from None  # fmt: skip
-    except ValueError as error:
-        if isinstance(error, MaskError):
-            raise
-        raise MaskError(
-            explain("mask text", f"must be plain text ({error})", text, "remove odd characters")
-        ) from None
 
 
 def _mask(tree: ast.expr, predicates: Mapping[str, Mask]) -> Mask:
@@ -130,16 +127,18 @@ def _mask(tree: ast.expr, predicates: Mapping[str, Mask]) -> Mask:
             if len(named) < len(keywords):
                 raise _unreadable(tree)
             try:
-                return build(*values, **named)
+                inspect.signature(build).bind(*values, **named)
             except TypeError as error:
+                takes = ", ".join(inspect.signature(build).parameters) or "nothing"
                 raise MaskError(
-                    explain(ast.unparse(func), "takes other arguments", ast.unparse(tree),
-                            str(error).replace("__init__", ""))
+                    explain(ast.unparse(func), f"takes {takes}", ast.unparse(tree),
+                            f"mend the call: {error}")
                 ) from None  # fmt: skip
+            return build(*values, **named)
     raise _unreadable(tree)
 
 
-def _callee(func: ast.expr):  # noqa: ANN202
+def _callee(func: ast.expr) -> Callable[..., Mask]:
     match func:
         case ast.Name(id=name) if name in _NODES:
             return _NODES[name]
@@ -162,9 +161,8 @@ def _value(tree: ast.expr, predicates: Mapping[str, Mask]) -> object:
             return [_value(item, predicates) for item in items]
         case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]):
             bounds = [_value(a, predicates) for a in args]
-            if not all(type(b) is int for b in bounds) or not 1 <= len(bounds) <= 3:
-                raise _unreadable(tree)
-            return range(*bounds)  # type: ignore[arg-type]
+            if all(type(b) is int for b in bounds) and 1 <= len(bounds) <= 3 and bounds[2:] != [0]:
+                return range(*bounds)  # type: ignore[arg-type]
         case ast.Call() | ast.BinOp() | ast.UnaryOp():
             return _mask(tree, predicates)
     raise _unreadable(tree)

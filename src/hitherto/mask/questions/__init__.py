@@ -7,3 +7,20 @@ from hitherto.mask.questions.compare import difference, equal, subset
 from hitherto.mask.questions.count import density, pairs, work
 from hitherto.mask.questions.live import live_keys
 from hitherto.mask.questions.rows import column, empty_rows, row
+
+__all__ = [
+    "Answer",
+    "Blocks",
+    "blocks",
+    "column",
+    "density",
+    "difference",
+    "empty_rows",
+    "equal",
+    "is_causal",
+    "live_keys",
+    "pairs",
+    "row",
+    "subset",
+    "work",
+]

@@ -5,21 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from hitherto.errors import MaskError, explain
 from hitherto.mask.canonical import canonical
+from hitherto.mask.expression import Mask, require_int
 from hitherto.mask.hull import pieces
-from hitherto.mask.questions.answer import Bound, each
+from hitherto.mask.questions.answer import Bound, bound, each
 from hitherto.mask.spans import Array, Spans, ragged
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Runs of touched tiles. Query block i holds rows `q_start + i*bq ..`, key block j keys `j*bk ..`.
+    """Runs of touched tiles.
 
-    Query block i touches key blocks `[start[e], stop[e])` for `e` in `offsets[i] .. offsets[i + 1]`;
-    ordered; `full[e]` tells whether every cell of these tiles (inside the grid) is visible. Tiles
-    not listed are empty.
-    """  # fmt: skip
+    Query block i holds rows `q_start + i*bq ..`, key block j keys `j*bk ..`. Query block i touches
+    key blocks `[start[e], stop[e])` for the entries e in `offsets[i] .. offsets[i + 1]`, ordered;
+    `full[e]` tells whether every cell of these tiles (inside the grid) is visible. Tiles not listed
+    are empty.
+    """
 
     bq: int
     bk: int
@@ -34,19 +35,21 @@ class Blocks:
         return int(tiles[self.full].sum()), int(tiles[~self.full].sum())
 
 
-def blocks(grid: Bound, bq: int, bk: int) -> Any:
+def blocks(
+    subject: Mask | Bound, bq: int, bk: int, q_len: int | None = None, k_len: int | None = None,
+    q_start: int | None = None,
+) -> Any:  # fmt: skip
     """Classify the tiles of a grid: Blocks, or an array (batch, heads) of them.
 
     Args:
-        grid: Spans or a Batch.
+        subject: Spans or a Batch; or a mask, with the lengths that follow.
         bq: queries in a tile, >= 1; the last tile may be cut by the grid's end.
         bk: keys in a tile, >= 1; likewise.
     Cost: O(spans + query blocks + runs of tiles).
     """
     for name, size in (("bq", bq), ("bk", bk)):
-        if not isinstance(size, int) or size < 1:
-            raise MaskError(explain(name, "must be an int >= 1", size, "128 is usual"))
-    return each(grid, lambda spans: _blocks(spans, bq, bk))
+        require_int(name, size, 1, "128 is usual")
+    return each(bound(subject, q_len, k_len, q_start), lambda spans: _blocks(spans, bq, bk))
 
 
 def _blocks(spans: Spans, bq: int, bk: int) -> Blocks:

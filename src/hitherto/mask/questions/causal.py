@@ -2,7 +2,7 @@
 
 from hitherto.errors import MaskError
 from hitherto.mask.bind import Batch, bind
-from hitherto.mask.expression import Mask
+from hitherto.mask.expression import And, Mask, Or, Xor
 from hitherto.mask.positions import Causal
 from hitherto.mask.questions.answer import Answer, Bound, Pair, bound
 from hitherto.mask.questions.compare import subset
@@ -45,6 +45,9 @@ def _first_future(spans: Spans) -> Pair | None:
 
 
 def _every_length(mask: Mask) -> Answer:
+    parts = {And: any, Or: all, Xor: all}.get(type(mask))
+    if parts and parts(_every_length(part).value for part in (mask.left, mask.right)):
+        return Answer(True, None, "no query of any length sees a later key")
     inner, outer = bounds(mask)
     try:
         answer = _decided(outer)

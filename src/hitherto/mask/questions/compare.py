@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hitherto.errors import MaskError, explain
 from hitherto.mask.algebra import combine
 from hitherto.mask.bind import Batch
 from hitherto.mask.expression import Mask
@@ -50,6 +51,12 @@ def _both(
         lengths = (q_len, k_len, q_start) if isinstance(subject, Mask) else ()
         grid = bound(subject, *lengths)
         sides.append(grid if isinstance(grid, Batch) else Batch(np.zeros((1, 1), int), (grid,)))
+    shapes = [side.index.shape for side in sides]
+    if any(m != n and 1 not in (m, n) for m, n in zip(*shapes, strict=True)):
+        raise MaskError(
+            explain("a and b", "must have batch and head axes that broadcast",
+                    f"{shapes[0]} and {shapes[1]}", "make the sizes equal, or 1")
+        )  # fmt: skip
     one, two = np.broadcast_arrays(sides[0].index, sides[1].index)
     for i, j in dict.fromkeys(zip(one.ravel().tolist(), two.ravel().tolist(), strict=True)):
         yield sides[0].spans[i], sides[1].spans[j]

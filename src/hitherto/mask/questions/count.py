@@ -26,13 +26,18 @@ def density(
     grid = bound(subject, q_len, k_len, q_start)
     return each(
         grid,
-        lambda spans: _cells(spans, spans.q_start, spans.q_stop)
-        / max(spans.q_len * spans.k_len, 1),
+        lambda spans: (
+            _cells(spans, spans.q_start, spans.q_stop) / max(spans.q_len * spans.k_len, 1)
+        ),
     )
 
 
-def work(grid: Bound, q0: int, q1: int) -> Any:
+def work(
+    subject: Mask | Bound, q0: int, q1: int, q_len: int | None = None, k_len: int | None = None,
+    q_start: int | None = None,
+) -> Any:  # fmt: skip
     """Count the visible cells of the absolute rows `[q0, q1)`, for balancing. O(runs)."""
+    grid = bound(subject, q_len, k_len, q_start)
     return each(grid, lambda spans: _cells(spans, q0, q1))
 
 
@@ -42,6 +47,8 @@ def _cells(spans: Spans, q0: int, q1: int) -> int:
     first, stop = np.maximum(spans.starts, q0), np.minimum(spans.stops, q1)
     rows = np.maximum(stop - first, 0)[run]
     ends = (first + stop - 1)[run]
-    wide = rows * (spans.b - spans.a) + (spans.t - spans.s) * (rows * ends // 2)
+    # One of rows and ends is even; halved first, the sum is exact modulo 2**64, and it fits.
+    total_of_rows = np.where(rows % 2 == 0, rows // 2 * ends, rows * (ends // 2))
+    wide = rows * (spans.b - spans.a) + (spans.t - spans.s) * total_of_rows
     set_bits = rows * np.bitwise_count(spans.b.view(np.uint64)).astype(np.int64)
     return int(np.where(spans.bits[run], set_bits, wide).sum())

@@ -4,10 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from hitherto.errors import MaskError, explain
 from hitherto.mask.bind import bind_batch
 from hitherto.mask.canonical import canonical
-from hitherto.mask.expression import Mask
+from hitherto.mask.expression import Mask, require_int
 from hitherto.mask.questions.reach import bounds, reach
 from hitherto.mask.questions.rows import joined
 from hitherto.mask.spans import Array, Spans
@@ -30,8 +29,7 @@ def live_keys(mask: Mask, q: int) -> Array:
     Returns:
         ordered, disjoint ranges [start, stop), read-only int64 (n, 2).
     """
-    if not isinstance(q, int) or q < 0:
-        raise MaskError(explain("q", "must be a position >= 0", q, "pass the next position"))
+    require_int("q", q, 0, "pass the next position")
     outer = bounds(mask)[1]
     ends = reach(outer)
     ahead = max(ends.corner - q, ends.span) + ends.period + 1

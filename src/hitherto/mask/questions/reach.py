@@ -48,8 +48,11 @@ class Reach:
 def reach(mask: Mask) -> Reach:
     """Return how far a mask looks. RandomBlocks and Predicate count as looking nowhere."""
     match mask:
-        case And(left=a, right=b) | Or(left=a, right=b) | Xor(left=a, right=b) | Minus(
-            left=a, right=b
+        case (
+            And(left=a, right=b)
+            | Or(left=a, right=b)
+            | Xor(left=a, right=b)
+            | Minus(left=a, right=b)
         ):
             return _join(reach(a), reach(b))
         case Not(mask=a):

@@ -24,9 +24,12 @@ def _empty(spans: Spans) -> Array:
     return np.flatnonzero(empty) + spans.q_start
 
 
-def row(grid: Bound, q: int) -> Any:
+def row(
+    subject: Mask | Bound, q: int, q_len: int | None = None, k_len: int | None = None,
+    q_start: int | None = None,
+) -> Any:  # fmt: skip
     """Return the keys that query `q` (absolute) sees: ordered ranges, int64 (n, 2)."""
-    return each(grid, lambda spans: ranges_of(spans, q))
+    return each(bound(subject, q_len, k_len, q_start), lambda spans: ranges_of(spans, q))
 
 
 def ranges_of(spans: Spans, q: int) -> Array:
@@ -42,9 +45,12 @@ def ranges_of(spans: Spans, q: int) -> Array:
     return np.stack([lo, hi], 1)
 
 
-def column(grid: Bound, k: int) -> Any:
+def column(
+    subject: Mask | Bound, k: int, q_len: int | None = None, k_len: int | None = None,
+    q_start: int | None = None,
+) -> Any:  # fmt: skip
     """Return the queries that see key `k`: ordered ranges of rows, int64 (n, 2). O(spans)."""
-    return each(grid, lambda spans: _column(spans, k))
+    return each(bound(subject, q_len, k_len, q_start), lambda spans: _column(spans, k))
 
 
 def _column(spans: Spans, k: int) -> Array:
