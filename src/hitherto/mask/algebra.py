@@ -4,7 +4,7 @@ import numpy as np
 
 from hitherto.errors import MaskError, explain
 from hitherto.mask.spans import Array, Spans, interleave, offsets_of, ragged, union
-from hitherto.mask.words import constant_rows, words_of
+from hitherto.mask.words import constant_rows, reach_of, words_of
 
 _CELLS = {
     "and": lambda x, y: x & y,
@@ -114,11 +114,15 @@ def _words(x: Spans, y: Spans, starts: Array, chosen: Array, op: str) -> Spans:
         starts, index = constant_rows(spans, starts, _run(spans, starts), chosen)
         chosen = chosen[index]
     starts = starts[chosen]
-    sides = []
-    for spans in (x, y):
-        group, word, value = words_of(spans, starts, _run(spans, starts))
-        sides.append((group * (x.k_len // 64 + 1) + word, value))
-    (x_key, x_value), (y_key, y_value) = sides
+    x_of, y_of = _run(x, starts), _run(y, starts)
+    # What lies beyond x cannot matter to `and` and `minus`, nor what lies beyond y to `and`.
+    x_group, x_word, x_value = words_of(
+        x, starts, x_of, reach_of(y, starts, y_of) if op == "and" else None
+    )
+    y_group, y_word, y_value = words_of(
+        y, starts, y_of, reach_of(x, starts, x_of) if op in ("and", "minus") else None
+    )
+    x_key, y_key = (g * (x.k_len // 64 + 1) + w for g, w in ((x_group, x_word), (y_group, y_word)))
     key = union(x_key, y_key)
     values = np.zeros((2, key.size), np.uint64)
     values[0, np.searchsorted(key, x_key)] = x_value

@@ -22,8 +22,9 @@ from hitherto.mask.expression import (
     require_mask,
     select,
 )
-from hitherto.mask.hull import hull
+from hitherto.mask.hull import ahead_of, hull
 from hitherto.mask.leaves import Runs, may_need_cells, runs_of
+from hitherto.mask.positions import Band, Dilated, Strided
 from hitherto.mask.spans import Array, Spans, full, well_formed
 from hitherto.mask.words import require_room
 
@@ -135,8 +136,14 @@ def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
         case PerHead(masks=masks):
             return _within(masks[0], area, dq, dk)
     q0, q1 = area.q_start - dq, area.q_stop - dq
-    runs = runs_of(mask, q0, q1, -dk, area.k_len - dk)
-    return _asked(mask, area, dq, dk) if runs is None else _placed(runs, area, dq, dk)
+    least, most = ahead_of(area) if isinstance(mask, Strided) else (0, 0)
+    runs = runs_of(mask, q0, q1, -dk, area.k_len - dk, (least + dq - dk, most + dq - dk))
+    if runs is not None:
+        return _placed(runs, area, dq, dk)
+    if isinstance(mask, Dilated):
+        around = _within(Band((mask.width - 1) * mask.step, 0), area, dq, dk)
+        area = combine(around, area, "and")
+    return _asked(mask, area, dq, dk)
 
 
 def _asks_cells(mask: Mask) -> bool:

@@ -18,6 +18,15 @@ def pieces(spans: Spans, edges: Array) -> tuple[Array, Array, Array, Array]:
     return run, starts, stops, np.searchsorted(edges, starts, "right") - 1
 
 
+def ahead_of(spans: Spans) -> tuple[int, int]:
+    """Return (least, one more than the most) of `k - q` over the cells of spans."""
+    run = np.repeat(np.arange(spans.starts.size), np.diff(spans.offsets))
+    first, last, bits = spans.starts[run], spans.stops[run] - 1, spans.bits[run]
+    lo = np.where(bits, spans.a * 64 - last, spans.a - (1 - spans.s) * last)
+    hi = np.where(bits, spans.a * 64 + 64 - first, spans.b - (1 - spans.t) * first)
+    return int(lo.min(initial=0)), int(hi.max(initial=0))
+
+
 def hull(spans: Spans, edges: Array) -> Array:
     """Return (first key, key after the last) touched in each stretch of rows: (n, 2).
 

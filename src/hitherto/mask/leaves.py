@@ -41,8 +41,11 @@ class Runs:
     ends: Ends
 
 
-def runs_of(mask: Mask, q0: int, q1: int, k0: int, k1: int) -> Runs | None:
-    """Return the mask's runs on rows `[q0, q1)` and keys `[k0, k1)`, or None: ask its cells."""
+def runs_of(mask: Mask, q0: int, q1: int, k0: int, k1: int, ahead: tuple[int, int]) -> Runs | None:
+    """Return the mask's runs on rows `[q0, q1)` and keys `[k0, k1)`, or None: ask its cells.
+
+    `ahead` bounds `k - q` (first, after the last) where the mask matters.
+    """
     match mask:
         case Everything() | Strided(step=1):
             return _one_run(q0, (k0, 0, k1, 0))
@@ -69,8 +72,7 @@ def runs_of(mask: Mask, q0: int, q1: int, k0: int, k1: int) -> Runs | None:
             reach = min(width, (q1 - 1 - k0) // step + 1)
             return _diagonals(q0, np.arange(1 - reach, 1) * step)
         case Strided(step=step):
-            first = -((q1 - 1 - k0) // step)
-            return _diagonals(q0, np.arange(first, (k1 - 1 - q0) // step + 1) * step)
+            return _diagonals(q0, np.arange(-(-ahead[0] // step), -(-ahead[1] // step)) * step)
         case RandomBlocks():
             return _random(mask, q0, q1)
         case Queries(where=where):

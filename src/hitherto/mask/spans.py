@@ -41,6 +41,10 @@ class Spans:
     t: Array
     bits: Array
 
+    def __post_init__(self) -> None:
+        for array in self._arrays():
+            array.flags.writeable = False
+
     @property
     def q_stop(self) -> int:
         """One past the last row."""
@@ -216,13 +220,13 @@ def shifted(spans: Spans, by: int, k_len: int) -> Spans:
 
 def well_formed(spans: Spans) -> bool:
     """Tell whether all spans lie on the grid, are not empty, and are ordered with gaps between."""
-    if spans.bits.any():
-        return False
     run = np.repeat(np.arange(spans.starts.size), np.diff(spans.offsets))
     rows = np.stack([spans.starts, spans.stops - 1])[:, run]
     lo, hi = spans.a + spans.s * rows, spans.b + spans.t * rows
-    gap = (hi[:, :-1] < lo[:, 1:]) | (run[:-1] != run[1:])
-    return bool((lo >= 0).all() and (lo < hi).all() and (hi <= spans.k_len).all() and gap.all())
+    fine = (lo >= 0).all(0) & (lo < hi).all(0) & (hi <= spans.k_len).all(0)
+    gap = (hi[:, :-1] < lo[:, 1:]).all(0) | (run[:-1] != run[1:])
+    words = spans.bits[run]
+    return bool((fine | words).all() and (gap | words[1:]).all())
 
 
 def ragged(offsets: Array, index: Array) -> tuple[Array, Array]:

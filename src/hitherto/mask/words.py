@@ -95,13 +95,29 @@ def constant_rows(spans: Spans, starts: Array, run: Array, chosen: Array) -> tup
     return starts[index] + row, index
 
 
-def words_of(spans: Spans, starts: Array, run: Array) -> tuple[Array, Array, Array]:
-    """Return (group, word, value) of row-constant refined runs, clipped to the grid."""
+def reach_of(spans: Spans, starts: Array, run: Array) -> Array:
+    """Return (first key, key after the last) of row-constant refined runs: (2, runs)."""
+    some = spans.offsets[run] < spans.offsets[run + 1]
+    run, row, reach = run[some], starts[some], np.zeros((2, starts.size), np.int64)
+    first, last, bits = spans.offsets[run], spans.offsets[run + 1] - 1, spans.bits[run]
+    reach[0, some] = np.where(bits, spans.a[first] * 64, spans.a[first] + spans.s[first] * row)
+    reach[1, some] = np.where(bits, spans.a[last] * 64 + 64, spans.b[last] + spans.t[last] * row)
+    return reach
+
+
+def words_of(
+    spans: Spans, starts: Array, run: Array, within: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Return (group, word, value) of row-constant refined runs, clipped to the grid.
+
+    `within` (2, runs) are the keys that matter: spans beyond them may be left out.
+    """
     entry, group = ragged(spans.offsets, run)
     bits = spans.bits[run][group]
     row = starts[group]
-    lo = np.clip(spans.a[entry] + spans.s[entry] * row, 0, spans.k_len)
-    hi = np.clip(spans.b[entry] + spans.t[entry] * row, 0, spans.k_len)
+    least, most = (0, spans.k_len) if within is None else np.clip(within, 0, spans.k_len)[:, group]
+    lo = np.maximum(spans.a[entry] + spans.s[entry] * row, least)
+    hi = np.minimum(spans.b[entry] + spans.t[entry] * row, most)
     g, w, v = fill(group[~bits], lo[~bits], hi[~bits])
     if not bits.any():
         return g, w, v

@@ -9,7 +9,7 @@ from hitherto.mask.canonical import canonical
 from hitherto.mask.expression import Mask, require_int
 from hitherto.mask.hull import pieces
 from hitherto.mask.questions.answer import Bound, bound, each
-from hitherto.mask.spans import Array, Spans, ragged
+from hitherto.mask.spans import Array, Spans, offsets_of, ragged
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,25 @@ def blocks(
 
 
 def _blocks(spans: Spans, bq: int, bk: int) -> Blocks:
-    spans = canonical(spans, keep_spans=True)
     edges = np.append(np.arange(spans.q_start, spans.q_stop, bq), spans.q_stop)
-    run, q0, q1, tile = pieces(spans, edges)
-    entry, piece = ragged(spans.offsets, run)
-    a, s, b, t = (x[entry] for x in (spans.a, spans.s, spans.b, spans.t))
-    first, last, rows = q0[piece], q1[piece] - 1, (q1 - q0)[piece]
     ends = -(-spans.k_len // bk)
-    touched = (a + s * first) // bk, -(-(b + t * last) // bk)
-    stop = b + t * first
-    covered = -(-(a + s * last) // bk), np.where(stop >= spans.k_len, ends, stop // bk)
-    whole = covered[0] < covered[1]
+    if bk % 64:
+        touching = covering = canonical(spans, keep_spans=True)
+    else:
+        touching, covering = _stretches(spans, whole=False), _stretches(spans, whole=True)
+    tile, (lo, _), (_, hi), _ = _extents(touching, edges)
+    full_tile, (_, full_lo), (full_hi, _), rows = _extents(covering, edges)
+    full_lo = -(-full_lo // bk)
+    full_hi = np.where(full_hi >= spans.k_len, ends, full_hi // bk)
+    some = full_lo < full_hi
+    full_tile, rows = full_tile[some], rows[some]
 
-    places = [*touched, covered[0][whole], covered[1][whole]]
-    owner = tile[piece]
-    tiles = np.concatenate([owner, owner, owner[whole], owner[whole]])
-    one, zero, weight = np.ones_like(rows), np.zeros_like(rows), rows[whole]
-    seen = np.concatenate([one, -one, 0 * weight, 0 * weight])
-    filled = np.concatenate([zero, zero, weight, -weight])
-    key = tiles * (ends + 1) + np.concatenate(places)
+    tiles = np.concatenate([tile, tile, full_tile, full_tile])
+    places = np.concatenate([lo // bk, -(-hi // bk), full_lo[some], full_hi[some]])
+    one, zero = np.ones_like(tile), np.zeros_like(tile)
+    seen = np.concatenate([one, -one, 0 * rows, 0 * rows])
+    filled = np.concatenate([zero, zero, rows, -rows])
+    key = tiles * (ends + 1) + places
     order = np.argsort(key, kind="stable")
     key = key[order]
     last_of = np.append(key[1:] != key[:-1], True)[: key.size]
@@ -84,3 +84,30 @@ def _blocks(spans: Spans, bq: int, bk: int) -> Blocks:
     after = np.append(at[1:], 0)[: at.size]
     offsets = np.append(0, np.cumsum(np.bincount(tiles[real], minlength=edges.size - 1)))
     return Blocks(bq, bk, offsets, at[real], after[real], kind[real] == 2)
+
+
+def _extents(spans: Spans, edges: Array) -> tuple[Array, Array, Array, Array]:
+    """Cut spans at `edges`: (stretch, start at first and last row, end at both, rows)."""
+    run, q0, q1, stretch = pieces(spans, edges)
+    entry, piece = ragged(spans.offsets, run)
+    rows = np.stack([q0, q1 - 1])[:, piece]
+    lo = spans.a[entry] + spans.s[entry] * rows
+    return stretch[piece], lo, spans.b[entry] + spans.t[entry] * rows, (q1 - q0)[piece]
+
+
+def _stretches(spans: Spans, whole: bool) -> Spans:
+    """Write words as spans of whole words: those with all their keys visible, or with any."""
+    run = np.repeat(np.arange(spans.starts.size), np.diff(spans.offsets))
+    bits = spans.bits[run]
+    lo, hi = np.where(bits, spans.a * 64, spans.a), np.where(bits, spans.a * 64 + 64, spans.b)
+    width = np.minimum(hi, spans.k_len) - lo
+    keep = ~bits | (np.bitwise_count(spans.b.view(np.uint64)) >= (width if whole else 1))
+    run, bits, lo, hi, s, t = (x[keep] for x in (run, bits, lo, hi, spans.s, spans.t))
+    joins = bits[1:] & bits[:-1] & (run[1:] == run[:-1]) & (lo[1:] == hi[:-1])
+    first, last = (np.ones(lo.size, bool) for _ in range(2))
+    first[1:], last[:-1] = ~joins, ~joins
+    grid = spans.q_start, spans.q_len, spans.k_len
+    return Spans(
+        *grid, spans.starts, offsets_of(run[first], spans.starts.size), lo[first], s[first],
+        hi[last], t[last], np.zeros(spans.starts.size, bool),
+    )  # fmt: skip

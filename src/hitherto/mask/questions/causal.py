@@ -65,17 +65,21 @@ def _every_length(mask: Mask) -> Answer:
 
 
 def _decided(mask: Mask) -> Answer:
-    side = reach(mask).side
-    if side > LONGEST and None in (reach(mask).q_data, reach(mask).k_data):
-        return Answer(None, None, f"the mask repeats only after {side:,} positions")
-    return _answer(
-        is_causal(mask, *_grid(mask, side), 0).witness, "no query of any length sees a later key"
-    )
+    q_len, k_len = _grid(mask)
+    if reach(mask).side > LONGEST and max(q_len, k_len) > LONGEST:
+        return Answer(None, None, f"the mask repeats only after {reach(mask).side:,} positions")
+    found = is_causal(mask, q_len, k_len, 0).witness
+    return _answer(found, "no query of any length sees a later key")
 
 
-def _grid(mask: Mask, side: int) -> tuple[int, int]:
-    """Return (q_len, k_len) of a square of `side`, or of the data where they end."""
+def _grid(mask: Mask, side: int | None = None) -> tuple[int, int]:
+    """Return (q_len, k_len) on which all that the mask does happens, or a square of `side`.
+
+    An axis ends where its data end; the other must then reach past them.
+    """
     ends = reach(mask)
+    if side is None:
+        side = ends.side + max(ends.q_data or 0, ends.k_data or 0)
     return (
         side if ends.q_data is None else ends.q_data,
         side if ends.k_data is None else ends.k_data,
