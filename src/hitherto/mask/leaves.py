@@ -70,9 +70,10 @@ def runs_of(mask: Mask, q0: int, q1: int, k0: int, k1: int, ahead: tuple[int, in
             return _steps(np.maximum(block, q0), np.full(block.size, k0), block + size)
         case Dilated(width=width, step=step):
             reach = min(width, (q1 - 1 - k0) // step + 1)
-            return _diagonals(q0, np.arange(1 - reach, 1) * step)
+            return _diagonals(q0, np.arange(1 - reach, 1) * step, limits.MAX_SPANS)
         case Strided(step=step):
-            return _diagonals(q0, np.arange(-(-ahead[0] // step), -(-ahead[1] // step)) * step)
+            offsets = np.arange(-(-ahead[0] // step), -(-ahead[1] // step)) * step
+            return _diagonals(q0, offsets, 2 * limits.MAX_SPANS)
         case RandomBlocks():
             return _random(mask, q0, q1)
         case Queries(where=where):
@@ -119,8 +120,8 @@ def _steps(starts: Array, lo: Array, hi: Array) -> Runs:
     return Runs(starts, np.ones(starts.size, np.int64), _still(lo, hi))
 
 
-def _diagonals(q0: int, offsets: Array) -> Runs | None:
-    if offsets.size > 2 * limits.MAX_SPANS:
+def _diagonals(q0: int, offsets: Array, most: int) -> Runs | None:
+    if offsets.size > most:
         return None
     one = np.ones_like(offsets)
     return Runs(np.array([q0]), np.array([offsets.size]), (offsets, one, offsets + 1, one))
