@@ -1,5 +1,6 @@
 """Put a mask on a grid of queries and keys: an expression becomes Spans."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,10 +27,14 @@ from hitherto.mask.hull import ahead_of, hull
 from hitherto.mask.leaves import Runs, may_need_cells, runs_of
 from hitherto.mask.positions import Band, Dilated, Strided
 from hitherto.mask.spans import Array, Spans, full, well_formed
-from hitherto.mask.words import require_room
+from hitherto.mask.words import MAX_WORDS, require_room
 
 ROWS_AT_ONCE = 64
-"""Rows of cells evaluated together where a mask has no spans."""
+CELLS_AT_ONCE = 1 << 22
+"""Cells evaluated together, at most, where a mask has no spans."""
+
+ENOUGH_WORDS = 1 << 20
+"""Words after which those so far tell whether all of them could have room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,20 +179,18 @@ def _placed(runs: Runs, area: Spans, dq: int, dk: int) -> Spans:
 
 def _asked(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
     """Evaluate a mask's cells inside the hull of `area`, some rows at a time, as bits."""
-    edges = np.append(np.arange(area.q_start, area.q_stop, ROWS_AT_ONCE), area.q_stop)
     words, values, counts, total = [], [], [], 0
-    for q0, q1, (lo, hi) in zip(edges[:-1], edges[1:], hull(area, edges), strict=True):
-        lo = lo // 64 * 64
-        grid = np.zeros((q1 - q0, -(-max(hi - lo, 0) // 64) * 64), bool)
-        if hi > lo:
-            grid[:, : hi - lo] = cells(mask, np.arange(q0, q1) - dq, np.arange(lo, hi) - dk)
+    for q0, q1, lo, hi in _strips(area):
+        grid = np.zeros((q1 - q0, -(-(hi - lo) // 64) * 64), bool)
+        grid[:, : hi - lo] = cells(mask, np.arange(q0, q1) - dq, np.arange(lo, hi) - dk)
         packed = np.packbits(grid, axis=1, bitorder="little").view(np.uint64)
         row, word = np.nonzero(packed)
         words.append(word + lo // 64)
         values.append(packed[row, word].view(np.int64))
         counts.append(np.bincount(row, minlength=q1 - q0))
         total += row.size
-        require_room(total)
+        expected = total * area.q_len // (q1 - area.q_start)
+        require_room(expected if total > ENOUGH_WORDS and expected > 4 * MAX_WORDS else total)
     word, value = np.concatenate(words), np.concatenate(values)
     still = np.zeros(word.size, np.int64)
     return Spans(
@@ -195,3 +198,13 @@ def _asked(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
         np.append(0, np.cumsum(np.concatenate(counts))), word, still, value, still,
         np.ones(area.q_len, bool),
     )  # fmt: skip
+
+
+def _strips(area: Spans) -> Iterator[tuple[int, int, int, int]]:
+    """Cut the hull of an area into strips `[q0, q1) x [lo, hi)` of few cells, whole words wide."""
+    edges = np.append(np.arange(area.q_start, area.q_stop, ROWS_AT_ONCE), area.q_stop)
+    for first, stop, (lo, hi) in zip(edges[:-1], edges[1:], hull(area, edges), strict=True):
+        lo = lo // 64 * 64
+        rows = max(1, CELLS_AT_ONCE // max(hi - lo, 1))
+        for q0 in range(int(first), int(stop), rows):
+            yield q0, min(q0 + rows, int(stop)), int(lo), int(max(hi, lo))

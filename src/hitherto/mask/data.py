@@ -321,7 +321,8 @@ def _ids(argument: str, value: object) -> np.ndarray:
 
 def _times(argument: str, value: object) -> np.ndarray:
     try:
-        times = np.asarray(value, dtype=np.float64)
+        times = np.asarray(value)
+        times = times.astype(np.float64) if times.dtype.kind in "iuf" else np.empty(0)
     except (TypeError, ValueError, OverflowError):
         times = np.empty(0)
     if times.ndim not in (1, 2) or times.size == 0 or not np.isfinite(times).all():

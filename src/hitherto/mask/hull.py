@@ -13,7 +13,7 @@ def pieces(spans: Spans, edges: Array) -> tuple[Array, Array, Array, Array]:
         `[edges[i], edges[i + 1])`.
     """
     starts = union(spans.starts, edges[:-1])
-    stops = np.append(starts[1:], spans.q_stop)
+    stops = np.append(starts[1:], spans.q_stop)[: starts.size]
     run = np.searchsorted(spans.starts, starts, "right") - 1
     return run, starts, stops, np.searchsorted(edges, starts, "right") - 1
 

@@ -95,11 +95,13 @@ def parse(text: str, predicates: Mapping[str, Mask] | None = None) -> Mask:
     Raises:
         MaskError: anything else in the text. Nothing in the text is ever run.
     """
+    if not isinstance(text, str):
+        raise MaskError(explain("mask text", "must be a string", text, "pass str(mask)"))
     try:
         return _mask(ast.parse(text.strip(), mode="eval").body, predicates or {})
     except MaskError:
         raise
-    except (SyntaxError, RecursionError, MemoryError, AttributeError, ValueError) as error:
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
         reason = getattr(error, "msg", None) or type(error).__name__
         raise MaskError(
             explain("mask text", f"must be an expression of masks ({reason})",

@@ -6,8 +6,8 @@ from hitherto.errors import MaskError, explain
 from hitherto.mask.spans import Array, Spans, ragged
 
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-MAX_WORDS = 1 << 28
-"""Words a grid may take (2 GiB, plus as much for their places) before bind refuses."""
+MAX_WORDS = 1 << 24
+"""Words a grid may take before bind refuses: a billion cells, some 2 GiB while it works."""
 
 
 def fill(group: Array, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
@@ -121,6 +121,8 @@ def words_of(
     g, w, v = fill(group[~bits], lo[~bits], hi[~bits])
     if not bits.any():
         return g, w, v
+    if bits.all():
+        return group, spans.a[entry], spans.b[entry].view(np.uint64)
     kept = entry[bits]
     g = np.concatenate([g, group[bits]])
     order = np.argsort(g, kind="stable")

@@ -6,7 +6,7 @@ import numpy as np
 
 from hitherto.mask.bind import bind_batch
 from hitherto.mask.canonical import canonical
-from hitherto.mask.expression import Mask, require_int
+from hitherto.mask.expression import Mask, require_int, require_mask
 from hitherto.mask.questions.reach import bounds, reach
 from hitherto.mask.questions.rows import joined
 from hitherto.mask.spans import Array, Spans
@@ -15,7 +15,6 @@ FARTHEST_AHEAD = 1 << 24
 """Queries looked at before every key is said to be live."""
 
 
-@lru_cache(maxsize=1024)
 def live_keys(mask: Mask, q: int) -> Array:
     """Return the keys before `q` that any query at or after `q` may see.
 
@@ -29,7 +28,13 @@ def live_keys(mask: Mask, q: int) -> Array:
     Returns:
         ordered, disjoint ranges [start, stop), read-only int64 (n, 2).
     """
+    require_mask("mask", mask)
     require_int("q", q, 0, "pass the next position")
+    return _live_keys(mask, int(q))
+
+
+@lru_cache(maxsize=1024)
+def _live_keys(mask: Mask, q: int) -> Array:
     outer = bounds(mask)[1]
     ends = reach(outer)
     ahead = max(ends.corner - q, ends.span) + ends.period + 1
