@@ -1,0 +1,20 @@
+"""Run a call on the backend that was picked for it."""
+
+from torch import Tensor
+
+from hitherto.attention import reference, sdpa, tiled
+from hitherto.attention.choose import pick
+from hitherto.attention.terms import Inputs, Terms
+
+_RUN = {"reference": reference.run, "sdpa": sdpa.run, "tiled": tiled.run}
+
+
+def run(
+    inputs: Inputs, terms: Terms, return_lse: bool, backend: str
+) -> tuple[Tensor, Tensor | None]:
+    """Return the output, and the lse where the backend has one."""
+    backend = pick(inputs, terms, return_lse, backend).backend
+    if 0 in inputs.q.shape or 0 in inputs.k.shape:
+        # Nothing to compute; torch's fused kernel divides by an empty batch and ends the process.
+        backend = "reference"
+    return _RUN[backend](inputs, terms)

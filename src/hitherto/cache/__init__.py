@@ -1,0 +1,6 @@
+"""Caches: keys and values of one layer, kept with their absolute positions."""
+
+from hitherto.cache.growing import Growing
+from hitherto.cache.rolling import Rolling
+
+__all__ = ["Growing", "Rolling"]
