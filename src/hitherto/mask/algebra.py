@@ -1,5 +1,8 @@
 """And, or, xor, minus of two Spans of one grid, by merging sorted ends."""
 
+from collections.abc import Callable, Sequence
+from functools import reduce
+
 import numpy as np
 
 from hitherto.errors import MaskError, explain
@@ -20,7 +23,7 @@ def combine(x: Spans, y: Spans, op: str) -> Spans:
     Rows are cut where the runs of x or y begin, and where an end that stands still meets one that
     moves; between cuts the order of all ends is constant, so one sort and a running count decide.
     """
-    if (x.q_start, *x.shape) != (y.q_start, *y.shape):
+    if x.grid != y.grid:
         raise MaskError(
             explain("Spans", "must be of one grid to be combined", f"{x!r} and {y!r}",
                     "bind both with the same q_len, k_len and q_start")
@@ -28,8 +31,44 @@ def combine(x: Spans, y: Spans, op: str) -> Spans:
     starts = union(x.starts, y.starts)
     bits = x.bits[_run(x, starts)] | y.bits[_run(y, starts)]
     if not bits.any():
-        return _merge(x, y, starts, op)
-    return interleave([_merge(x, y, starts[~bits], op), _words(x, y, starts, bits, op)])
+        return _sweep((x, y), starts, lambda inside: _CELLS[op](*inside))
+    smooth = _sweep((x, y), starts[~bits], lambda inside: _CELLS[op](*inside))
+    return interleave([smooth, _words(x, y, starts, bits, op)])
+
+
+def sweep(parts: Sequence[Spans], decide: Callable[[list[Array]], Array]) -> Spans:
+    """Combine grids without bits in one pass, by any rule that hides what none of them shows.
+
+    `decide` takes one bool array a grid (is it visible there, between two ends?) and returns one.
+    """
+    return _sweep(parts, reduce(union, [part.starts for part in parts]), decide)
+
+
+def _sweep(parts: Sequence[Spans], starts: Array, decide: Callable[[list[Array]], Array]) -> Spans:
+    runs = [_run(part, starts) for part in parts]
+    events = _events(parts, runs)
+    stops = [part.stops[run] for part, run in zip(parts, runs, strict=True)]
+    cuts = _meetings(*events[:3], starts, reduce(np.minimum, stops))
+    if cuts.size:
+        starts = union(starts, cuts)
+        events = _events(parts, [_run(part, starts) for part in parts])
+    run, offset, slope, part, sign = events
+    key = _keyed(run, offset + slope * starts[run])
+    order = np.argsort(key, kind="stable")
+    key, part, sign = key[order], part[order], sign[order]
+    last = np.ones(key.size, bool)
+    np.not_equal(key[1:], key[:-1], out=last[:-1])
+    inside = [np.cumsum(sign * (part == i))[last] > 0 for i in range(len(parts))]
+    state = decide(inside)
+    flips = state.copy()
+    flips[1:] ^= state[:-1]
+    chosen = order[last][flips]
+    opened, closed = chosen[::2], chosen[1::2]
+    return Spans(
+        *parts[0].grid, starts, offsets_of(run[opened], starts.size),
+        offset[opened], slope[opened], offset[closed], slope[closed],
+        np.zeros(starts.size, bool),
+    )  # fmt: skip
 
 
 def _run(spans: Spans, rows: Array) -> Array:
@@ -37,43 +76,18 @@ def _run(spans: Spans, rows: Array) -> Array:
     return np.searchsorted(spans.starts, rows, "right") - 1
 
 
-def _events(x: Spans, y: Spans, x_of: Array, y_of: Array) -> tuple[Array, ...]:
-    """List both ends of every span in every refined run: (run, offset, slope, in x, in y)."""
-    x_entry, x_run = ragged(x.offsets, x_of)
-    y_entry, y_run = ragged(y.offsets, y_of)
-    sizes = [x_entry.size, x_entry.size, y_entry.size, y_entry.size]
-    return (
-        np.concatenate([x_run, x_run, y_run, y_run]),
-        np.concatenate([x.a[x_entry], x.b[x_entry], y.a[y_entry], y.b[y_entry]]),
-        np.concatenate([x.s[x_entry], x.t[x_entry], y.s[y_entry], y.t[y_entry]]),
-        np.repeat([1, -1, 0, 0], sizes),
-        np.repeat([0, 0, 1, -1], sizes),
-    )
-
-
-def _merge(x: Spans, y: Spans, starts: Array, op: str) -> Spans:
-    x_of, y_of = _run(x, starts), _run(y, starts)
-    events = _events(x, y, x_of, y_of)
-    cuts = _meetings(*events[:3], starts, np.minimum(x.stops[x_of], y.stops[y_of]))
-    if cuts.size:
-        starts = union(starts, cuts)
-        events = _events(x, y, _run(x, starts), _run(y, starts))
-    run, offset, slope, in_x, in_y = events
-    key = _keyed(run, offset + slope * starts[run])
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    last = np.ones(key.size, bool)
-    np.not_equal(key[1:], key[:-1], out=last[:-1])
-    state = _CELLS[op](np.cumsum(in_x[order])[last] > 0, np.cumsum(in_y[order])[last] > 0)
-    flips = state.copy()
-    flips[1:] ^= state[:-1]
-    chosen = order[last][flips]
-    opened, closed = chosen[::2], chosen[1::2]
-    return Spans(
-        x.q_start, x.q_len, x.k_len, starts, offsets_of(run[opened], starts.size),
-        offset[opened], slope[opened], offset[closed], slope[closed],
-        np.zeros(starts.size, bool),
-    )  # fmt: skip
+def _events(parts: Sequence[Spans], runs: list[Array]) -> tuple[Array, ...]:
+    """List both ends of every span in every refined run: (run, offset, slope, part, sign)."""
+    run, offset, slope, sizes = [], [], [], []
+    for spans, of in zip(parts, runs, strict=True):
+        entry, group = ragged(spans.offsets, of)
+        run += [group, group]
+        offset += [spans.a[entry], spans.b[entry]]
+        slope += [spans.s[entry], spans.t[entry]]
+        sizes += [entry.size, entry.size]
+    part, sign = np.arange(len(sizes)) // 2, np.tile([1, -1], len(parts))
+    flat = (np.concatenate(x) for x in (run, offset, slope))
+    return *flat, np.repeat(part, sizes), np.repeat(sign, sizes)
 
 
 def _keyed(run: Array, value: Array) -> Array:
@@ -132,6 +146,6 @@ def _words(x: Spans, y: Spans, starts: Array, chosen: Array, op: str) -> Spans:
     group, word = np.divmod(key, x.k_len // 64 + 1)
     flat = np.zeros(word.size, np.int64)
     return Spans(
-        x.q_start, x.q_len, x.k_len, starts, offsets_of(group, starts.size),
+        *x.grid, starts, offsets_of(group, starts.size),
         word, flat, value.view(np.int64), flat, np.ones(starts.size, bool),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hitherto.errors import MaskError, explain
-from hitherto.mask.algebra import combine
+from hitherto.mask.algebra import combine, sweep
 from hitherto.mask.canonical import canonical
 from hitherto.mask.evaluate import cells
 from hitherto.mask.expression import (
@@ -115,40 +115,82 @@ def _bind(mask: Mask, q_len: int, k_len: int, q_start: int) -> Spans:
 def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
     """Return spans that equal the mask, moved by (dq, dk), inside `area`; outside, anything.
 
-    Masks that must be asked cell by cell are asked only inside `area`, so an `&` binds its cheap
-    side first and asks the other within it.
+    Masks that have spans are combined in one pass. Those that must be asked cell by cell are asked
+    only inside `area`, so an `&` binds its cheap side first and asks the other within it.
     """
+    if not _asks_cells(mask):
+        whole = full(*area.grid)
+        leaves = list(_leaves(mask, whole, dq, dk))
+        if all(leaves):
+            return sweep([whole, *leaves], lambda seen: seen[0] & _truth(mask, iter(seen[1:])))
     match mask:
         case And(left=a, right=b):
-            a, b = (b, a) if _asks_cells(a) and not _asks_cells(b) else (a, b)
-            one = _within(a, area, dq, dk)
-            if _asks_cells(b):
-                one = combine(one, area, "and")
-                return combine(one, _within(b, one, dq, dk), "and")
-            return combine(one, _within(b, area, dq, dk), "and")
+            a, b = (b, a) if _asks_cells(a) else (a, b)
+            one = combine(_within(a, area, dq, dk), area, "and")
+            return combine(one, _within(b, one, dq, dk), "and")
         case Minus(left=a, right=b):
-            one = _within(a, area, dq, dk)
-            return combine(one, _within(b, area, dq, dk), "minus")
+            one = combine(_within(a, area, dq, dk), area, "and")
+            return combine(one, _within(b, one, dq, dk), "minus")
         case Or(left=a, right=b):
             return combine(_within(a, area, dq, dk), _within(b, area, dq, dk), "or")
         case Xor(left=a, right=b):
             return combine(_within(a, area, dq, dk), _within(b, area, dq, dk), "xor")
         case Not(mask=a):
-            whole = full(area.q_start, *area.shape)
-            return combine(whole, _within(a, area, dq, dk), "minus")
+            return combine(full(*area.grid), _within(a, area, dq, dk), "minus")
         case Shift(mask=a, q=q, k=k):
             return _within(a, area, dq + q, dk + k)
         case PerHead(masks=masks):
             return _within(masks[0], area, dq, dk)
+    return _runs(mask, area, dq, dk) or _asked(mask, area, dq, dk)
+
+
+def _leaves(mask: Mask, area: Spans, dq: int, dk: int) -> Iterator[Spans | None]:
+    """Give the spans of each mask inside an expression, left to right; None for one without."""
+    match mask:
+        case (
+            And(left=a, right=b)
+            | Or(left=a, right=b)
+            | Xor(left=a, right=b)
+            | Minus(left=a, right=b)
+        ):
+            yield from _leaves(a, area, dq, dk)
+            yield from _leaves(b, area, dq, dk)
+        case Not(mask=a):
+            yield from _leaves(a, area, dq, dk)
+        case Shift(mask=a, q=q, k=k):
+            yield from _leaves(a, area, dq + q, dk + k)
+        case PerHead(masks=masks):
+            yield from _leaves(masks[0], area, dq, dk)
+        case _:
+            yield _runs(mask, area, dq, dk)
+
+
+def _truth(mask: Mask, seen: Iterator[Array]) -> Array:
+    """Work out an expression, given what each mask inside it says, left to right."""
+    match mask:
+        case And(left=a, right=b):
+            return _truth(a, seen) & _truth(b, seen)
+        case Or(left=a, right=b):
+            return _truth(a, seen) | _truth(b, seen)
+        case Xor(left=a, right=b):
+            return _truth(a, seen) ^ _truth(b, seen)
+        case Minus(left=a, right=b):
+            return _truth(a, seen) & ~_truth(b, seen)
+        case Not(mask=a):
+            return ~_truth(a, seen)
+        case Shift(mask=a):
+            return _truth(a, seen)
+        case PerHead(masks=masks):
+            return _truth(masks[0], seen)
+    return next(seen)
+
+
+def _runs(mask: Mask, area: Spans, dq: int, dk: int) -> Spans | None:
+    """Return the spans of a mask of its own; None where it has none, or too many."""
     q0, q1 = area.q_start - dq, area.q_stop - dq
     least, most = ahead_of(area) if isinstance(mask, Strided) else (0, 0)
     runs = runs_of(mask, q0, q1, -dk, area.k_len - dk, (least + dq - dk, most + dq - dk))
-    if runs is not None:
-        return _placed(runs, area, dq, dk)
-    if isinstance(mask, Dilated):
-        around = _within(Band((mask.width - 1) * mask.step, 0), area, dq, dk)
-        area = combine(around, area, "and")
-    return _asked(mask, area, dq, dk)
+    return None if runs is None else _placed(runs, area, dq, dk)
 
 
 def _asks_cells(mask: Mask) -> bool:
@@ -173,12 +215,14 @@ def _placed(runs: Runs, area: Spans, dq: int, dk: int) -> Spans:
         least, most = slope * -area.q_stop, area.k_len - slope * area.q_start
         ends += [np.maximum(np.minimum(offset + dk - slope * dq, most), least), slope]
     offsets = np.append(0, np.cumsum(runs.counts))
-    grid = area.q_start, *area.shape
-    return Spans(*grid, runs.starts + dq, offsets, *ends, np.zeros(runs.starts.size, bool))
+    return Spans(*area.grid, runs.starts + dq, offsets, *ends, np.zeros(runs.starts.size, bool))
 
 
 def _asked(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
     """Evaluate a mask's cells inside the hull of `area`, some rows at a time, as bits."""
+    if isinstance(mask, Dilated):
+        reach = Band((mask.width - 1) * mask.step, 0)
+        area = combine(_within(reach, area, dq, dk), area, "and")
     words, values, counts, total = [], [], [], 0
     for q0, q1, lo, hi in _strips(area):
         grid = np.zeros((q1 - q0, -(-(hi - lo) // 64) * 64), bool)
@@ -194,7 +238,7 @@ def _asked(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
     word, value = np.concatenate(words), np.concatenate(values)
     still = np.zeros(word.size, np.int64)
     return Spans(
-        area.q_start, *area.shape, np.arange(area.q_start, area.q_stop),
+        *area.grid, np.arange(area.q_start, area.q_stop),
         np.append(0, np.cumsum(np.concatenate(counts))), word, still, value, still,
         np.ones(area.q_len, bool),
     )  # fmt: skip

@@ -67,9 +67,8 @@ def _as_bits(
 def _part(
     spans: Spans, starts: Array, group: Array, a: Array, s: Array, b: Array, t: Array, bits: bool
 ) -> Spans:
-    grid = spans.q_start, spans.q_len, spans.k_len
     return Spans(
-        *grid, starts, offsets_of(group, starts.size), a, s, b, t, np.full(starts.size, bits)
+        *spans.grid, starts, offsets_of(group, starts.size), a, s, b, t, np.full(starts.size, bits)
     )
 
 
@@ -101,9 +100,8 @@ def _greedy(spans: Spans) -> Spans:
         inner[owner], slopes[:, entry], np.where(follows[owner], moved[:, next_entry], 0)
     )
     value = ends[:, entry] + slopes[:, entry] * second[owner] - slope * starts[owner]
-    grid = spans.q_start, spans.q_len, spans.k_len
     return Spans(
-        *grid,
+        *spans.grid,
         starts,
         offsets_of(owner, starts.size),
         value[0],

@@ -61,6 +61,11 @@ class Spans:
         return self.q_len, self.k_len
 
     @property
+    def grid(self) -> tuple[int, int, int]:
+        """First query, queries and keys."""
+        return self.q_start, self.q_len, self.k_len
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return sum(array.nbytes for array in self._arrays())
@@ -71,13 +76,12 @@ class Spans:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spans):
             return NotImplemented
-        same_grid = (self.q_start, *self.shape) == (other.q_start, *other.shape)
-        return same_grid and all(
+        return self.grid == other.grid and all(
             np.array_equal(x, y) for x, y in zip(self._arrays(), other._arrays(), strict=True)
         )
 
     def __hash__(self) -> int:
-        return hash((self.q_start, *self.shape, *(x.tobytes() for x in self._arrays())))
+        return hash((self.grid, *(x.tobytes() for x in self._arrays())))
 
     def __and__(self, other: "Spans") -> "Spans":
         return self._combined(other, "and")
@@ -92,7 +96,7 @@ class Spans:
         return self._combined(other, "minus")
 
     def __invert__(self) -> "Spans":
-        return full(self.q_start, self.q_len, self.k_len) - self
+        return full(*self.grid) - self
 
     def _combined(self, other: "Spans", op: str) -> "Spans":
         from hitherto.mask.algebra import combine
@@ -267,6 +271,6 @@ def interleave(parts: list[Spans]) -> Spans:
     columns = [np.concatenate([getattr(p, name) for p in parts])[entry] for name in "asbt"]
     bits = np.concatenate([p.bits for p in parts])[order]
     return Spans(
-        first.q_start, first.q_len, first.k_len, starts[order], np.append(0, np.cumsum(counts)),
+        *first.grid, starts[order], np.append(0, np.cumsum(counts)),
         *columns, bits,
     )  # fmt: skip

@@ -106,8 +106,7 @@ def _stretches(spans: Spans, whole: bool) -> Spans:
     joins = bits[1:] & bits[:-1] & (run[1:] == run[:-1]) & (lo[1:] == hi[:-1])
     first, last = (np.ones(lo.size, bool) for _ in range(2))
     first[1:], last[:-1] = ~joins, ~joins
-    grid = spans.q_start, spans.q_len, spans.k_len
     return Spans(
-        *grid, spans.starts, offsets_of(run[first], spans.starts.size), lo[first], s[first],
+        *spans.grid, spans.starts, offsets_of(run[first], spans.starts.size), lo[first], s[first],
         hi[last], t[last], np.zeros(spans.starts.size, bool),
     )  # fmt: skip
