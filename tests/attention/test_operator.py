@@ -125,6 +125,7 @@ def test_operator_passes_torchs_own_checks():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own, inside inductor
 def test_inductor_runs_the_operator():
     """The default compiler also checks the strides that the fake part promises."""
     q, k, v = _qkv()

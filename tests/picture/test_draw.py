@@ -129,6 +129,14 @@ def test_draw_colours_keys_ahead_and_is_plain_unless_asked():
     assert first == "0 \x1b[36m#\x1b[0m \x1b[31m#\x1b[0m"
 
 
+@pytest.mark.parametrize("length", [9, 300])
+def test_draw_in_colour_shows_the_same(length):
+    """Catches colour codes that replace marks, or reach into the width."""
+    coloured = draw(SINK, length, width=80, color=True)
+    assert "\x1b[36m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == draw(SINK, length, width=80)
+
+
 @pytest.mark.parametrize(
     ("arguments", "named", "match"),
     [

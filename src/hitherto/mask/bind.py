@@ -18,6 +18,7 @@ from hitherto.mask.expression import (
     PerHead,
     Shift,
     Xor,
+    _Leaf,
     axes,
     require_int,
     require_mask,
@@ -121,6 +122,8 @@ def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
     if not _asks_cells(mask):
         whole = full(*area.grid)
         leaves = list(_leaves(mask, whole, dq, dk))
+        if isinstance(mask, _Leaf) and leaves[0] is not None:
+            return leaves[0]
         if all(leaves):
             return sweep([whole, *leaves], lambda seen: seen[0] & _truth(mask, iter(seen[1:])))
     match mask:

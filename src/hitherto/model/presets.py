@@ -74,18 +74,24 @@ def gemma3(**changes: Any) -> DecoderConfig:
 
 
 def tiny(**changes: Any) -> DecoderConfig:
-    """The demo's model over bytes, for a minute of training on two cores."""
+    """The demo's model over bytes, for a minute of training on two cores.
+
+    Each layer sees four times as far as the one below. So the first layers learn the nearest bytes
+    at once, where a wide view takes hundreds of steps to find them.
+    """
     return _changed(
         changes,
         vocab_size=256,
-        width=160,
+        width=128,
         num_layers=4,
         num_heads=4,
-        hidden=480,
-        layer_masks=("Window(256)",),
+        hidden=512,
+        layer_masks=("Window(4)", "Window(16)", "Window(64)", "Window(256)"),
+        rotary_bases=(300.0,),
+        norm="layer",
+        norm_qk=True,
         activation="relu_squared",
         gated=False,
-        norm_qk=True,
     )
 
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 
 from hitherto.errors import MaskError, explain
-from hitherto.mask import Mask, bind, evaluate
+from hitherto.mask import Mask, bind_batch, evaluate
 from hitherto.picture.choice import chosen
 from hitherto.picture.density import counts
 
@@ -147,7 +147,7 @@ def _shaded(
     columns = 1 << (room.bit_length() - 1)  # a power of two gives cells of round sizes
     rows = max(1, min(max(columns // 2, 8), len(queries)))
     q_edges, k_edges = _edges(queries, rows), _edges(keys, columns)
-    spans = bind(mask, len(queries), keys.stop, q_start=queries.start)
+    spans = bind_batch(mask, len(queries), keys.stop, queries.start)[0, 0]
     seen = counts(spans, q_edges, k_edges)
     whole = np.outer(np.diff(q_edges), np.diff(k_edges))
     shades = np.where(
@@ -157,10 +157,10 @@ def _shaded(
     margin = max(map(len, labels))
     marks = np.array(list(_SHADES[ascii]))
     lines = [" " * (margin + 1) + _coarse_ticks(k_edges)]
-    for label, row in zip(labels, marks[shades], strict=True):
-        text = "".join(row)
-        text = f"{_MARK}{text}{_PLAIN}" if color else text
-        lines.append(f"{label.rjust(margin)} {text}" + ("" if color else "|"))
+    ahead = k_edges[:-1] >= q_edges[1:, None]
+    for label, row, future in zip(labels, marks[shades], ahead, strict=True):
+        text = "".join(_paint(*cell, color) for cell in zip(row, row != " ", future, strict=True))
+        lines.append(f"{label.rjust(margin)} {text}{_paint('|', False, False, color)}")
     lines.append(_legend(whole, _SHADES[ascii], margin))
     return lines
 
@@ -171,8 +171,8 @@ def _edges(positions: range, parts: int) -> np.ndarray:
 
 
 def _coarse_ticks(k_edges: np.ndarray) -> str:
-    line = ""
-    for column in range(0, len(k_edges) - 1, 8):
+    line, every = "", 8 if k_edges[-1] < 10**7 else 16
+    for column in range(0, len(k_edges) - 1, every):
         line = line.ljust(column) + _short(k_edges[column])
     return line
 

@@ -14,7 +14,7 @@ class TrainingConfig:
     """Updates in all; or give seconds."""
     seconds: float | None = None
     """Seconds in all, over every resumption; or give steps."""
-    batch: int = 16
+    batch: int = 2
     """Rows in a batch."""
     context: int = 256
     """Tokens a row."""
