@@ -36,7 +36,7 @@ clean:           ## forget the environment and the caches; runs/ stays
 
 # The stamp is written last. An install that was cut short leaves $(BUILDING) instead,
 # and the next `make` then starts from an empty .venv.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/native/*)
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hitherto needs Python 3.11 or later: make PYTHON=/path/to/python3.11"; exit 2; }
 	@if test -e $(BUILDING); then echo "the last install was cut short: starting again"; \

@@ -14,7 +14,7 @@ READS = {
     "errors": set(),
     "mask": {"errors"},
     "lowering": BASE,
-    "attention": BASE | {"lowering"},
+    "attention": BASE | {"lowering", "_native"},
     "cache": BASE | {"lowering", "attention"},
     "model": BASE | {"lowering", "attention", "cache"},
     "training": BASE | {"lowering", "attention", "cache", "model"},

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hitherto.attention import BACKENDS, Alibi, attend, choose
+from hitherto.attention import BACKENDS, Alibi, attend, choose, native
 from hitherto.errors import Unsupported
 from hitherto.mask import Causal, Everything, Prefix, Segments, Window
 
@@ -33,11 +33,29 @@ def _tensors(length: int, dtype=torch.float32):
         (0, Causal(), {}, "reference", "nothing to compute"),
     ],
 )
-def test_choice_states_its_reason(length, mask, options, backend, reason):
-    """A choice nobody can question hides slow paths and wrong ones."""
+def test_choice_states_its_reason(length, mask, options, backend, reason, monkeypatch):
+    """A choice nobody can question hides slow paths and wrong ones. Without native kernels."""
+    monkeypatch.setattr(native, "SETS", ())
     choice = choose(*_tensors(length), mask, **options)
     assert choice.backend == backend
     assert reason in choice.reason
+
+
+@pytest.mark.skipif(not native.SETS, reason=native.ABSENT)
+@pytest.mark.parametrize(
+    ("length", "dtype", "backend"),
+    [(2048, torch.float32, "native"), (16, torch.float32, "sdpa"), (2048, torch.bfloat16, "sdpa")],
+)
+def test_native_is_chosen_where_it_was_ahead(length, dtype, backend):
+    """Small calls pay its overhead, and 16-bit ones its conversion."""
+    assert choose(*_tensors(length, dtype), Causal()).backend == backend
+
+
+def test_native_says_how_to_get_it_where_it_is_absent(monkeypatch):
+    """A silent absence is a slow library nobody asks about."""
+    monkeypatch.setattr(native, "SETS", ())
+    with pytest.raises(Unsupported, match=r"install a C\+\+20 compiler.*Use "):
+        attend(*_tensors(8), Causal(), backend="native")
 
 
 def test_float64_runs_the_oracle():
@@ -62,7 +80,7 @@ def test_explicit_backend_that_cannot_is_refused_with_what_would_work(options):
     """A silent fallback makes benchmarks lie and exactness claims void."""
     (name,) = options
     for door in (attend, choose):
-        with pytest.raises(Unsupported, match=f'has no {name}.*Use "auto" or "reference", "tiled"'):
+        with pytest.raises(Unsupported, match=f'lacks {name}.*Use "auto" or "reference", "tiled"'):
             door(*_tensors(8), Causal(), backend="sdpa", **options)
 
 
@@ -82,8 +100,8 @@ def test_choose_raises_what_attend_raises():
 
 def test_every_backend_says_what_it_can():
     """Capabilities are plain values, one a backend."""
-    assert [b.name for b in BACKENDS] == ["reference", "sdpa", "tiled"]
+    assert [b.name for b in BACKENDS] == ["reference", "sdpa", "tiled", "native"]
     assert not BACKENDS[1].lse
     mask = Segments([0] * 8)
-    for able in BACKENDS:
+    for able in BACKENDS if native.SETS else BACKENDS[:3]:
         assert choose(*_tensors(8), mask, backend=able.name).backend == able.name

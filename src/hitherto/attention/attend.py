@@ -56,7 +56,7 @@ def attend(
         k_pos: increasing positions of the keys, for a cache that forgot some; `0 .. keys` if None.
         return_lse: also return the log of each row's softmax denominator, sink included: float32
             (float64 for float64 inputs).
-        backend: "auto", "reference", "sdpa" or "tiled"; see `choose`.
+        backend: "auto", "reference", "sdpa", "tiled" or "native"; see `choose`.
     Returns:
         the output in q's dtype; with `return_lse`, (output, lse).
     Raises:

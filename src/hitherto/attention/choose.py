@@ -6,11 +6,15 @@ from typing import Literal
 
 import torch
 
+from hitherto.attention import native
 from hitherto.attention.grid import SMALL, outline
 from hitherto.attention.terms import Inputs, Terms
 from hitherto.errors import Unsupported, explain
 
-Backend = Literal["reference", "sdpa", "tiled"]
+Backend = Literal["reference", "sdpa", "tiled", "native"]
+
+LARGE = 1 << 20
+"""From this queries * keys * head_dim on, the native kernels' overhead is not seen."""
 
 FEW_KEYS = 1024
 """Up to so many keys (and SMALL cells), a dense mask costs less than planning tiles."""
@@ -57,6 +61,7 @@ BACKENDS = (
     Capabilities(name="reference", softcap=True, sinks=True, lse=True),
     Capabilities(name="sdpa", softcap=False, sinks=False, lse=False),
     Capabilities(name="tiled", softcap=True, sinks=True, lse=True),
+    Capabilities(name="native", softcap=True, sinks=True, lse=True),
 )
 """Every backend there is."""
 
@@ -69,8 +74,10 @@ def pick(inputs: Inputs, terms: Terms, return_lse: bool, backend: str) -> Choice
             those that the message lists.
     """
     lacks = {able.name: able.lacks(inputs, terms, return_lse) for able in BACKENDS}
+    if missing := native.lacks(inputs):
+        lacks["native"] = [f"this: {missing}"]
     if backend == "auto":
-        return _best(inputs, terms, lacks["sdpa"])
+        return _best(inputs, terms, lacks["sdpa"], not lacks["native"])
     exact = ", ".join(f'"{name}"' for name, missing in lacks.items() if not missing)
     if backend not in lacks:
         raise Unsupported(
@@ -79,18 +86,20 @@ def pick(inputs: Inputs, terms: Terms, return_lse: bool, backend: str) -> Choice
     if lacks[backend]:
         raise Unsupported(
             explain("backend", "must do exactly what the call asks",
-                    f'"{backend}", which has no {" and no ".join(lacks[backend])}',
+                    f'"{backend}", which lacks {" and ".join(lacks[backend])}',
                     f'use "auto" or {exact}')
         )  # fmt: skip
     return Choice(backend=backend, reason="asked for by name")  # type: ignore[arg-type]
 
 
-def _best(inputs: Inputs, terms: Terms, sdpa_lacks: list[str]) -> Choice:
+def _best(inputs: Inputs, terms: Terms, sdpa_lacks: list[str], has_native: bool) -> Choice:
     grid, q = terms.grid, inputs.q
     if 0 in q.shape or 0 in inputs.k.shape:
         return Choice(backend="reference", reason="there is nothing to compute")
     if q.dtype == torch.float64:
         return Choice(backend="reference", reason="float64 asks for the oracle, not for speed")
+    if has_native and _pays(inputs, terms):
+        return Choice(backend="native", reason="large enough that reading only what is seen pays")
     if sdpa_lacks:
         return Choice(backend="tiled", reason=f"sdpa has no {' and no '.join(sdpa_lacks)}")
     shape = outline(terms.mask, grid)
@@ -103,6 +112,15 @@ def _best(inputs: Inputs, terms: Terms, sdpa_lacks: list[str]) -> Choice:
     if q.device.type != "cpu":
         return Choice(backend="sdpa", reason="torch's GPU kernels beat tiles of plain torch")
     return Choice(backend="tiled", reason=f"only the visible part of {_short(cells)} cells is read")
+
+
+def _pays(inputs: Inputs, terms: Terms) -> bool:
+    """Tell whether the native kernels were ahead of torch's at such a call, when measured.
+
+    Source: benchmarks/results/native_log.md
+    """
+    work = terms.grid.q_len * terms.grid.k_len * inputs.q.shape[3]
+    return inputs.q.dtype == torch.float32 and terms.grid.q_len > 1 and work >= LARGE
 
 
 def _short(number: int) -> str:

@@ -5,7 +5,8 @@ The kernels are optional. They must be loaded after torch, whose OpenMP threads 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +20,15 @@ from hitherto.attention.terms import Inputs, Terms
 from hitherto.errors import Unsupported, explain
 from hitherto.mask import Mask
 
-try:
-    from hitherto import _native
-except ImportError:
-    _native = None
 
-if TYPE_CHECKING:
-    from hitherto._native import Layout
+def _load() -> Any:
+    try:
+        return import_module("hitherto._native")
+    except ImportError:
+        return None
+
+
+_native = _load()
 
 Grads = tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
 Pieces = Sequence[tuple[Tensor, Tensor]]
@@ -151,7 +154,8 @@ def backward(
     grad = _rowwise(grad)
     grad_lse = None if grad_lse is None else grad_lse.to(torch.float32).contiguous()
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype) for x in inputs[:3])
-    dbias = torch.zeros(inputs.bias.shape, dtype=torch.float64) if wants_bias else None
+    leaf = inputs.bias if wants_bias else None
+    dbias = None if leaf is None else torch.zeros(leaf.shape, dtype=torch.float64)
     if 0 in inputs.q.shape or terms.grid.k_len == 0:
         dq, dk, dv = dq.zero_(), dk.zero_(), dv.zero_()
     else:
@@ -160,7 +164,7 @@ def backward(
             kernels or SETS[0], call, _view(out), _view(grad), lse.data_ptr(), _address(grad_lse),
             _view(dq), _view(dk), _view(dv), _address(dbias),
         )  # fmt: skip
-    dbias = None if dbias is None else dbias.to(inputs.bias.dtype)
+    dbias = None if leaf is None or dbias is None else dbias.to(leaf.dtype)
     return dq, dk, dv, dbias, _sink_gradient(inputs, lse, out, grad, grad_lse)
 
 
@@ -173,8 +177,10 @@ def linear(
     """Return `x @ weight.T + bias` for 1 to 8 rows, each weight read once.
 
     Raises:
-        ValueError: tensors that do not fit. Fix: torch.nn.functional.linear takes the rest.
+        ValueError: tensors that do not fit, or no kernels. Fix: torch.nn.functional.linear.
     """
+    if not SETS:
+        raise Unsupported(explain("kernels", "must be built", ABSENT, "use torch's own linear"))
     fits = (
         x.ndim == weight.ndim == 2
         and 1 <= x.shape[0] <= 8
@@ -223,7 +229,7 @@ def _call(inputs: Inputs, terms: Terms, pieces: Pieces) -> tuple[object, list]:
 
 
 @lru_cache(maxsize=64)
-def _layout(mask: Mask, grid: Grid, batch: int, heads: int) -> "Layout":
+def _layout(mask: Mask, grid: Grid, batch: int, heads: int) -> Any:
     bound = layout(mask, grid)
     index = np.broadcast_to(bound.index, (batch, heads)).ravel()
     tables = [
@@ -243,7 +249,7 @@ def _positions(grid: Grid) -> np.ndarray | None:
 
 def _bias(inputs: Inputs, terms: Terms) -> tuple[tuple[int, ...], Tensor | None]:
     """Return the bias as the kernels read it, and the tensor that holds its numbers."""
-    if terms.form is None:
+    if terms.form is None or inputs.bias is None:
         return (0,) * 8, None
     leaf = inputs.bias.detach().to(torch.float32)
     leaf = leaf if terms.form.kind == "given" else leaf.contiguous()

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils import _pytree
 
 import hitherto.mask
-from hitherto.attention import tiled
+from hitherto.attention import native, tiled
 from hitherto.attention.bias import Alibi, Bias, Relative, split
 from hitherto.attention.choose import pick
 from hitherto.attention.prepare import prepare
@@ -58,7 +58,6 @@ def attend(
                    return_lse, backend)  # fmt: skip
 
 
-@torch.compiler.assume_constant_result
 def _text(mask: Mask) -> str:
     text = str(mask)
     if "Predicate(" in text:
@@ -67,6 +66,11 @@ def _text(mask: Mask) -> str:
                     "turn each Predicate into Table(evaluate(predicate, q_pos, k_pos))")
         )  # fmt: skip
     return text
+
+
+# What `torch.compiler.assume_constant_result` sets; the decorator itself imports the compiler,
+# which takes as long as all of torch.
+_text._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=256)
@@ -131,9 +135,11 @@ def _attend_backward(
     inputs, terms = _prepared(
         (q, k, v, leaf, sinks, k_pos), (mask, kind, first, scale, softcap, q_start)
     )
-    tiles = pick(inputs, terms, return_lse, backend).backend == "tiled"
-    if tiles and is_finite(inputs):
-        grads = tiled.backward(inputs, terms, (out, lse), (grad, grad_lse), wants_bias)
+    engine = {"tiled": tiled, "native": native}.get(
+        pick(inputs, terms, return_lse, backend).backend
+    )
+    if engine and is_finite(inputs):
+        grads = engine.backward(inputs, terms, (out, lse), (grad, grad_lse), wants_bias)
     else:
         grads = _again(inputs, terms, return_lse, backend, grad, grad_lse)
     held = [x for x in inputs if x is not None]

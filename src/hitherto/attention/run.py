@@ -2,11 +2,16 @@
 
 from torch import Tensor
 
-from hitherto.attention import reference, sdpa, tiled
+from hitherto.attention import native, reference, sdpa, tiled
 from hitherto.attention.choose import pick
 from hitherto.attention.terms import Inputs, Terms
 
-_RUN = {"reference": reference.run, "sdpa": sdpa.run, "tiled": tiled.run}
+_RUN = {
+    "reference": reference.run,
+    "sdpa": sdpa.run,
+    "tiled": tiled.run,
+    "native": native.run,
+}
 
 
 def run(
