@@ -1,0 +1,54 @@
+"""Truncation: the start of a sequence must give the same with or without what follows."""
+
+import numpy as np
+
+from hitherto.audit.agree import agree
+from hitherto.audit.case import Case
+from hitherto.audit.locate import first_differing
+from hitherto.audit.plan import Plan
+from hitherto.audit.report import Finding
+from hitherto.audit.rounding import twin_of
+
+
+def probe(case: Case, plan: Plan) -> None:
+    """Compare the outputs of a prefix with those of the whole, decided in float64.
+
+    Perturbation keeps the shapes, and so cannot see that a model counts from the end or scales by
+    the length. Cuts over which the declared mask looks ahead are left out.
+    """
+    if not plan.wants("truncation") or case.noisy:
+        return
+    length = plan.short[-1]
+    closure, least = case.declared.closure(length), plan.lengths[0]
+    cuts = [n for n in {least, length // 2, length - 1} if least <= n < length]
+    cuts = [n for n in sorted(cuts) if not closure[:n, n:].any()]
+    for cut in cuts:
+        with case.ledger.probing(f"truncation at {cut} of {length}"):
+            if _cut(case, length, cut):
+                break
+    if cuts:
+        case.ledger.note(f"truncation: {length} positions cut at {', '.join(map(str, cuts))}")
+
+
+def _cut(case: Case, length: int, cut: int) -> bool:
+    x = case.base(length)
+    found = agree(case, lambda s: s.run(x)[:, :cut], lambda s: s.run(x[:, :cut]))
+    if not found:
+        return False
+    subject = twin_of(case) or case.subject
+    module = first_differing(
+        subject,
+        lambda: subject.run(x),
+        lambda: subject.run(x[:, :cut]),
+        (np.arange(length)[None] < cut, np.ones((1, cut), bool)),
+        1e-9 if subject is not case.subject else 1e-3,
+    )
+    case.ledger.found(
+        Finding(
+            kind="inconsistent", probe="truncation", length=length, size=found.size,
+            module=module, cause="depends on the length", seed=case.seed,
+            detail=f"the first {cut} of {length} positions alone give another output "
+            f"{found.position}",
+        )
+    )  # fmt: skip
+    return True
