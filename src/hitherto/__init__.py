@@ -11,12 +11,13 @@ _HOMES = {
     ),
     "errors": "Unsupported ModelError",
     "attention": "Alibi Choice Relative attend choose",
+    "audit": "Guard",
     "picture": "draw why",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

@@ -28,7 +28,8 @@ def losses(*arguments: object, **options: object) -> list[float]:
 def test_training_learns_a_text():
     trained = model()
     steps = list(train(trained, TEXT, run(steps=80, batch=8)))
-    assert steps[0].loss == pytest.approx(math.log(256), abs=0.2)
+    # First logits are about standard normal: half a nat worse than knowing nothing.
+    assert steps[0].loss == pytest.approx(math.log(256) + 0.5, abs=0.2)
     assert steps[-1].loss < 2.5
     assert [s.step for s in steps] == list(range(1, 81))
     assert steps[-1].tokens == 80 * 8 * 16
