@@ -187,3 +187,16 @@ def test_audit_leaves_the_model_as_it_was():
 def test_adapt_takes_a_subject_as_it_is():
     subject = adapt(model())
     assert adapt(subject) is subject
+
+
+def test_leak_through_a_gate_of_one_value_is_found():
+    """It opens only if nearly all inputs hold one id: single changes never open it."""
+
+    def gated(ids):
+        opened = (ids == 3).mean(1) > 0.7
+        return np.cumsum(np.eye(8)[ids], 1) + opened[:, None, None]
+
+    report = audit(gated, vocab=8, lengths=(20,), modes=("map",))
+    assert only(report).kind == "leak"
+    closed = audit(lambda ids: np.cumsum(np.eye(8)[ids], 1), vocab=8, lengths=(20,), modes=("map",))
+    assert closed.verdict == "clean"
