@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hitherto.attention.grid import Grid, layout
+from hitherto.attention.sinks import sink_gradient
 from hitherto.attention.spoil import shielded
 from hitherto.attention.terms import Inputs, Terms
 from hitherto.errors import Unsupported, explain
@@ -165,7 +166,7 @@ def backward(
             _view(dq), _view(dk), _view(dv), _address(dbias),
         )  # fmt: skip
     dbias = None if leaf is None or dbias is None else dbias.to(leaf.dtype)
-    return dq, dk, dv, dbias, _sink_gradient(inputs, lse, out, grad, grad_lse)
+    return dq, dk, dv, dbias, sink_gradient(inputs, lse, out, grad, grad_lse)
 
 
 def linear(
@@ -273,14 +274,3 @@ def _rowwise(x: Tensor) -> Tensor:
 
 def _address(x: Tensor | None) -> int:
     return 0 if x is None else x.data_ptr()
-
-
-def _sink_gradient(
-    inputs: Inputs, lse: Tensor, out: Tensor, grad: Tensor, grad_lse: Tensor | None
-) -> Tensor | None:
-    if inputs.sinks is None:
-        return None
-    weight = (inputs.sinks.float()[:, None] - lse).exp().masked_fill(lse == -INF, 0.0)
-    pull = -(grad.float() * out.float()).sum(-1)
-    pull = pull if grad_lse is None else pull + grad_lse
-    return (weight * pull).sum((0, 2)).to(inputs.sinks.dtype)

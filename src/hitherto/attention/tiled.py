@@ -11,6 +11,7 @@ from torch import Tensor
 from hitherto.attention import explicit, fused
 from hitherto.attention.bias import Corner, Form, add_gradient, tile
 from hitherto.attention.plan import Alike, Job, Plan, hides, plans
+from hitherto.attention.sinks import sink_gradient, with_sinks
 from hitherto.attention.spoil import shielded
 from hitherto.attention.terms import Inputs, Terms, corner, score_dtype
 from hitherto.attention.tiles import INF, Cells, Rows, add, merge, put, ratio, take
@@ -103,7 +104,7 @@ def forward(inputs: Inputs, terms: Terms) -> tuple[Tensor, Tensor]:
         _back(lse, plan.heads, lse_)
     out, lse = (x.unflatten(0, inputs.q.shape[:2]) for x in (out, lse))
     if inputs.sinks is not None:
-        joined = _with_sinks(lse, inputs.sinks)
+        joined = with_sinks(lse, inputs.sinks)
         out, lse = out * ratio(lse, joined)[..., None], joined
     return out.to(inputs.q.dtype), lse
 
@@ -149,7 +150,7 @@ def backward(
         total.view(x.shape).to(x.dtype) for total, x in zip(totals, inputs[:3], strict=True)
     )
     dbias = None if dbias is None else dbias.to(inputs.bias.dtype)
-    return dq, dk, dv, dbias, _sink_gradient(inputs, lse, out, grad, grad_lse)
+    return dq, dk, dv, dbias, sink_gradient(inputs, lse, out, grad, grad_lse)
 
 
 def _heads(inputs: Inputs) -> tuple[int, int, int]:
@@ -231,20 +232,3 @@ def _add_bias(
         part = every.index_copy_(0, plan.heads.to(part.device), part)
     at = _corner(terms, job, into.device)
     add_gradient(into, terms.form, part.unflatten(0, (batch, heads)), at)
-
-
-def _with_sinks(lse: Tensor, sinks: Tensor) -> Tensor:
-    """Let sinks join the denominator of rows that see any key."""
-    joined = torch.logaddexp(lse, sinks.to(lse.dtype)[:, None])
-    return joined.masked_fill(lse == -INF, -INF)
-
-
-def _sink_gradient(
-    inputs: Inputs, lse: Tensor, out: Tensor, grad: Tensor, grad_lse: Tensor | None
-) -> Tensor | None:
-    if inputs.sinks is None:
-        return None
-    weight = (inputs.sinks.to(lse.dtype)[:, None] - lse).exp().masked_fill(lse == -INF, 0.0)
-    pull = -(grad.to(lse.dtype) * out.to(lse.dtype)).sum(-1)
-    pull = pull if grad_lse is None else pull + grad_lse
-    return (weight * pull).sum((0, 2)).to(inputs.sinks.dtype)

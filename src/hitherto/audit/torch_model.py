@@ -48,7 +48,7 @@ class Calls:
         others, so that what is random there shows.
         """
         trains = self.module.training and not self.evaluates
-        with torch.random.fork_rng(devices=[]), _mode(self.module, self.evaluates):
+        with torch.random.fork_rng(devices=[]), eval_mode(self.module, self.evaluates):
             torch.default_generator.manual_seed(0 if trains else next(_CALLS))
             return self.module(x)
 
@@ -133,7 +133,7 @@ def cached_stages(calls: Calls) -> Stages:
         return empty(rolling=kind == "rolling") if rolling else empty()
 
     def step(state: Any, tokens: Array) -> Array:
-        with torch.no_grad(), _mode(calls.module, calls.evaluates):
+        with torch.no_grad(), eval_mode(calls.module, calls.evaluates):
             return numpy_of(calls.module(calls.tensor(tokens), cache=state))
 
     def reuse(state: Any) -> Any:
@@ -151,14 +151,14 @@ def packed_run(calls: Calls) -> Any:
 
     def run(tokens: Array, lengths: list[int]) -> Array:
         ids = np.repeat(np.arange(len(lengths)), lengths)[None]
-        with torch.no_grad(), _mode(calls.module, calls.evaluates):
+        with torch.no_grad(), eval_mode(calls.module, calls.evaluates):
             return numpy_of(calls.module(calls.tensor(tokens), documents=torch.as_tensor(ids)))
 
     return run
 
 
 @contextmanager
-def _mode(module: nn.Module, evaluates: bool) -> Iterator[None]:
+def eval_mode(module: nn.Module, evaluates: bool = True) -> Iterator[None]:
     """Eval mode for a while; every submodule gets back the mode it had."""
     trained = [m for m in module.modules() if m.training] if evaluates else []
     for m in trained:

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from hitherto.audit.subject import Stages
-from hitherto.integrations.calls import Array, Calls, as_numpy
+from hitherto.audit.torch_model import numpy_of
+from hitherto.integrations.calls import Array, Calls
 
 STATIC = 160
 """Positions of a static cache."""
@@ -54,7 +55,7 @@ def stages(calls: Calls, source: Array | None = None) -> Stages | None:
         state.cache, state.seen = getattr(out, name), state.seen + tokens.shape[1]
         if state.cache is None:
             raise ValueError(f"the model returned no {name}")
-        return as_numpy(out.logits)
+        return numpy_of(out.logits)
 
     plain = source is None
     return Stages(

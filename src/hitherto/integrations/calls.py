@@ -1,14 +1,14 @@
 """How a transformers model is called: its own names for the cache, masks and positions."""
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from hitherto.audit.torch_model import eval_mode, numpy_of
 
 Array = np.ndarray
 CACHES = ("cache", "past_key_values", "cache_params", "mems", "past_buckets_states", "state")
@@ -46,7 +46,7 @@ class Calls:
         if "use_cache" in self.accepts:
             given.setdefault("use_cache", False)
         if self.evaluates:
-            with _mode(self.model):
+            with eval_mode(self.model):
                 return self.model(**given)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
@@ -63,7 +63,7 @@ class Calls:
     def numbers(self, x: Array, **more: Any) -> Array:
         """Return logits as numpy."""
         with torch.no_grad():
-            return as_numpy(self.output(self.ids(x), **more).logits)
+            return numpy_of(self.output(self.ids(x), **more).logits)
 
     def ids(self, x: Array) -> Tensor:
         """Return ids as the model takes them."""
@@ -112,12 +112,12 @@ class Calls:
         try:
             for name in _STOPS:
                 setattr(own, name, None)
-            with torch.no_grad(), _mode(self.model):
+            with torch.no_grad(), eval_mode(self.model):
                 out = self.model.generate(
                     self.ids(tokens), max_new_tokens=count, do_sample=False, pad_token_id=0,
                     attention_mask=torch.ones_like(self.ids(tokens)), use_cache=True,
                 )  # fmt: skip
-            return as_numpy(out)[:, tokens.shape[1] :]
+            return numpy_of(out)[:, tokens.shape[1] :]
         finally:
             for name, value in kept.items():
                 setattr(own, name, value)
@@ -125,23 +125,3 @@ class Calls:
 
 _COUNTS = "create_position_ids_from_input_ids"
 _STOPS = ("eos_token_id", "forced_eos_token_id", "forced_bos_token_id", "max_length")
-
-
-@contextmanager
-def _mode(module: Any) -> Iterator[None]:
-    """Eval mode for a while; every submodule gets back the mode it had."""
-    trained = [m for m in module.modules() if m.training]
-    for m in trained:
-        m.training = False
-    try:
-        yield
-    finally:
-        for m in trained:
-            m.training = True
-
-
-def as_numpy(tensor: Tensor) -> Array:
-    """Return a tensor as numpy; 16-bit floats become float32, which holds all their values."""
-    tensor = tensor.detach().cpu()
-    narrow = tensor.dtype in (torch.bfloat16, torch.float16)
-    return (tensor.float() if narrow else tensor).numpy()

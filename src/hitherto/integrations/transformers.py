@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hitherto.audit.subject import Array, Source, Subject
+from hitherto.audit.torch_model import numpy_of
 from hitherto.integrations.cached import stages
-from hitherto.integrations.calls import Calls, as_numpy
+from hitherto.integrations.calls import Calls
 from hitherto.mask import Causal, Chunks, Everything, Mask, Window
 
 SOURCE = 11
@@ -222,7 +223,7 @@ def _around_two(base: Subject, calls: Calls, fixed: Array) -> Subject:
         import torch
 
         with torch.no_grad():
-            return as_numpy(calls.model.get_encoder()(input_ids=calls.ids(source))[0])
+            return numpy_of(calls.model.get_encoder()(input_ids=calls.ids(source))[0])
 
     return replace(
         base, run=run, graph=graph, module=calls.model,

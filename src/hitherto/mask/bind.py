@@ -15,10 +15,10 @@ from hitherto.mask.expression import (
     Minus,
     Not,
     Or,
-    PerHead,
     Shift,
     Xor,
     _Leaf,
+    _Pair,
     axes,
     require_int,
     require_mask,
@@ -142,28 +142,19 @@ def _within(mask: Mask, area: Spans, dq: int, dk: int) -> Spans:
             return combine(full(*area.grid), _within(a, area, dq, dk), "minus")
         case Shift(mask=a, q=q, k=k):
             return _within(a, area, dq + q, dk + k)
-        case PerHead(masks=masks):
-            return _within(masks[0], area, dq, dk)
     return _runs(mask, area, dq, dk) or _asked(mask, area, dq, dk)
 
 
 def _leaves(mask: Mask, area: Spans, dq: int, dk: int) -> Iterator[Spans | None]:
     """Give the spans of each mask inside an expression, left to right; None for one without."""
     match mask:
-        case (
-            And(left=a, right=b)
-            | Or(left=a, right=b)
-            | Xor(left=a, right=b)
-            | Minus(left=a, right=b)
-        ):
+        case _Pair(left=a, right=b):
             yield from _leaves(a, area, dq, dk)
             yield from _leaves(b, area, dq, dk)
         case Not(mask=a):
             yield from _leaves(a, area, dq, dk)
         case Shift(mask=a, q=q, k=k):
             yield from _leaves(a, area, dq + q, dk + k)
-        case PerHead(masks=masks):
-            yield from _leaves(masks[0], area, dq, dk)
         case _:
             yield _runs(mask, area, dq, dk)
 
@@ -183,8 +174,6 @@ def _truth(mask: Mask, seen: Iterator[Array]) -> Array:
             return ~_truth(a, seen)
         case Shift(mask=a):
             return _truth(a, seen)
-        case PerHead(masks=masks):
-            return _truth(masks[0], seen)
     return next(seen)
 
 
@@ -198,12 +187,7 @@ def _runs(mask: Mask, area: Spans, dq: int, dk: int) -> Spans | None:
 
 def _asks_cells(mask: Mask) -> bool:
     match mask:
-        case (
-            And(left=a, right=b)
-            | Or(left=a, right=b)
-            | Xor(left=a, right=b)
-            | Minus(left=a, right=b)
-        ):
+        case _Pair(left=a, right=b):
             return _asks_cells(a) or _asks_cells(b)
         case Not(mask=a) | Shift(mask=a):
             return _asks_cells(a)

@@ -15,7 +15,7 @@ from hitherto.mask.data import (
     Timeline,
     Tree,
 )
-from hitherto.mask.expression import And, Mask, Minus, Not, Or, PerHead, Shift, Xor, axes, select
+from hitherto.mask.expression import And, Mask, Minus, Not, Or, Shift, Xor, axes, select
 from hitherto.mask.positions import (
     Band,
     BlockCausal,
@@ -71,8 +71,6 @@ def cells(mask: Mask, q: np.ndarray, k: np.ndarray) -> np.ndarray:
             return ~cells(a, q, k)
         case Shift(mask=a, q=dq, k=dk):
             return cells(a, q - dq, k - dk)
-        case PerHead(masks=masks) if len(masks) == 1:
-            return cells(masks[0], q, k)
     decided = _leaf(mask, q[:, None], k[None, :])
     return np.broadcast_to(decided, (q.size, k.size))
 

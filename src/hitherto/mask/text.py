@@ -29,12 +29,7 @@ _METHODS = {"from_lengths": data.Segments.from_lengths, "padded": data.Segments.
 def spell(mask: Mask) -> str:
     """Return the mask as Python that `parse` reads back to an equal mask."""
     match mask:
-        case (
-            And(left=a, right=b)
-            | Or(left=a, right=b)
-            | Xor(left=a, right=b)
-            | Minus(left=a, right=b)
-        ):
+        case expression._Pair(left=a, right=b):
             left = spell(a) if type(a) is type(mask) else _operand(a)
             return f"{left} {_SIGN[type(mask)]} {_operand(b)}"
         case Not(mask=a):

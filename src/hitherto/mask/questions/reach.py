@@ -12,7 +12,7 @@ from math import lcm
 import numpy as np
 
 from hitherto.mask.data import Keys, Predicate, Queries, Segments, Table, Timeline, Tree
-from hitherto.mask.expression import And, Mask, Minus, Not, Or, PerHead, Shift, Xor
+from hitherto.mask.expression import And, Mask, Minus, Not, Or, PerHead, Shift, Xor, _Pair
 from hitherto.mask.positions import (
     Band,
     BlockCausal,
@@ -48,12 +48,7 @@ class Reach:
 def reach(mask: Mask) -> Reach:
     """Return how far a mask looks. RandomBlocks and Predicate count as looking nowhere."""
     match mask:
-        case (
-            And(left=a, right=b)
-            | Or(left=a, right=b)
-            | Xor(left=a, right=b)
-            | Minus(left=a, right=b)
-        ):
+        case _Pair(left=a, right=b):
             return _join(reach(a), reach(b))
         case Not(mask=a):
             return reach(a)
