@@ -10,7 +10,8 @@ The rivals are not dependencies: install them into a folder of their own, and na
 Every tool gets every specimen at its defaults, by the way in that it documents: causal-certificate
 and pangolinn take floats, so they enter behind the embedding. Inputs have 7 and 36 positions for
 ours (130 for one specimen), 40 for the rivals; pangolinn takes 20 and neural-net-checklist 16.
-Ours must name the right kind and the module; of a rival, any complaint counts. A rival that raises
+Ours must name the right kind and the module; of a rival, any complaint counts. The fault that shows
+only in compiled code is missed at the defaults; `modes="all"` finds it. A rival that raises
 something else than its own verdict "cannot run" a specimen, which counts neither as found nor as a
 false alarm. None of the rivals knows declared masks, padding, packing, caches or labels; the table
 has a line for what they all claim: a look ahead in the plain forward of a causal model. The last

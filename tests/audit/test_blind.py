@@ -4,6 +4,7 @@ import torch
 
 from audit import models
 from audit.models import Attention, Mixer, model
+from audit.replayed import replayed
 from hitherto.audit import audit
 from hitherto.mask import Causal, Chunks, Prefix, Window
 
@@ -85,8 +86,7 @@ def test_influence_below_rounding_is_not_blind():
     assert not report.measured_map[19, 0]
 
 
-def test_blind_reproducer_shows_that_nothing_moves():
+def test_blind_reproducer_shows_that_nothing_moves(tmp_path):
     found = only(audit(smooth(4), Window(5), width=3, **MAP))
-    printed = []
-    exec(found.reproducer, {"model": smooth(4), "print": printed.append})
-    assert float(printed[0]) == 0
+    assert replayed(found, smooth(4), tmp_path) == 0
+    assert replayed(found, smooth(5), tmp_path) > 0

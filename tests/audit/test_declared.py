@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hitherto.audit.cause import of_blind, of_leak
 from hitherto.audit.declared import Declared, grid
+from hitherto.audit.guess import of_blind, of_leak
 from hitherto.audit.influence import hidden_changes
 from hitherto.audit.ledger import Ledger
 from hitherto.audit.plan import choose_lengths, sizes_of

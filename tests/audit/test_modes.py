@@ -1,8 +1,12 @@
+import dataclasses
+
+import pytest
 import torch
 from torch import nn
 
 from audit import models
 from audit.models import Attention, model
+from audit.replayed import replayed
 from hitherto.audit import adapt, audit, mode
 from hitherto.mask import Causal, Window
 
@@ -58,7 +62,6 @@ def test_finite_fill_leaks_once_scores_are_large():
 
 def test_variant_must_obey_and_agree():
     """An attention backend that drops the mask, or returns other numbers."""
-    import dataclasses
 
     def with_variant(other):
         subject = adapt(model())
@@ -74,12 +77,37 @@ def test_variant_must_obey_and_agree():
     assert {f.kind for f in moved.findings} == {"inconsistent"}
 
 
-def test_mode_of_a_reproducer_runs():
+class AtExport(Attention):
+    """Its mask is written down for ten positions when it is exported."""
+
+    def forward(self, x):
+        baked = torch.compiler.is_exporting()
+        self.rule = (lambda q, k: k <= q.clamp(max=9)) if baked else models.causal
+        return super().forward(x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixer", [Attention, AtExport])
+def test_export_is_compared_beyond_its_own_length(mixer):
+    """An artefact that is right at the length of its export, and at no other, passes every test of
+    that length.
+    """
+    source = model(mixer)
+    dim = torch.export.Dim.AUTO
+    example = torch.zeros(2, 7, dtype=torch.int64)
+    made = torch.export.export(source, (example,), dynamic_shapes={"x": {0: dim, 1: dim}})
+    graph = made.module()
+    artefact = adapt(lambda ids: graph(torch.as_tensor(ids)).detach().numpy(), vocab=models.VOCAB)
+    subject = dataclasses.replace(adapt(source), variants={"exported": lambda: artefact})
+    report = audit(subject, lengths=(7, 20), modes=("exported",))
+    faults = {(f.kind, f.mode, f.length) for f in report.findings}
+    assert faults == ({("inconsistent", "exported", 20)} if mixer is AtExport else set())
+
+
+def test_mode_of_a_reproducer_runs(tmp_path):
     leaky = model(InTraining)
     (found,) = audit(leaky, lengths=(9,), modes=("train",)).findings
-    printed = []
-    exec(found.reproducer, {"model": leaky, "print": printed.append})
-    assert float(printed[0]) > 0
+    assert replayed(found, leaky, tmp_path) > 0
     assert mode(adapt(leaky), "eval").name == "Model"
 
 

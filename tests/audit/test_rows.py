@@ -84,16 +84,16 @@ class Packed(nn.Module):
         return self.inner(x)
 
     def packed(self, x, lengths):
-        ids = torch.repeat_interleave(torch.arange(len(lengths)), torch.as_tensor(lengths))
-        starts = torch.as_tensor(np.cumsum([0, *lengths[:-1]]))
-        places = torch.arange(x.shape[1])
+        ids = torch.as_tensor(np.stack([np.repeat(np.arange(len(own)), own) for own in lengths]))
+        places = torch.arange(x.shape[1]).expand_as(ids)
         if self.fault != "positions":
-            places = places - starts[ids]
+            starts = np.stack([np.repeat(np.cumsum([0, *own[:-1]]), own) for own in lengths])
+            places = places - torch.as_tensor(starts)
         inner, attention = self.inner, self.inner.mixers[0]
         with torch.no_grad():
             states = inner.embed(torch.as_tensor(x)) + inner.places(places)
             if self.fault != "isolation":
-                attention.rule = lambda q, k: (k <= q) & (ids[q] == ids[k])
+                attention.rule = lambda q, k: (k <= q) & (ids[:, :, None] == ids[:, None])
             out = inner.head(states + attention(states))
             attention.rule = models.causal
         return out.numpy()

@@ -4,6 +4,7 @@ import torch
 
 from audit import models
 from audit.models import Attention, model
+from audit.replayed import shows
 from hitherto.audit import Stages, audit
 from hitherto.mask import Window
 
@@ -121,7 +122,7 @@ def test_generation_must_pick_what_the_forward_ranks_first():
         assert [f.probe for f in found] == ["generate"] * wrong
 
 
-def test_memory_never_written_must_not_be_read():
+def test_memory_never_written_must_not_be_read(tmp_path):
     class Dirty(Attention):
         def forward(self, x):
             buffer = torch.empty(x.shape[1], x.shape[2])
@@ -132,9 +133,10 @@ def test_memory_never_written_must_not_be_read():
         Dirty.reads = reads
         found = audit(model(Dirty), lengths=(9,), modes=("poison",)).findings
         assert ("reads memory never written" in {f.cause for f in found}) == reads
+        assert all(not shows(f, model(Dirty), tmp_path) for f in found)
 
 
-def test_unused_slots_of_a_cache_must_not_be_read():
+def test_unused_slots_of_a_cache_must_not_be_read(tmp_path):
     whole = model()
 
     def with_slots(reads):
@@ -151,6 +153,8 @@ def test_unused_slots_of_a_cache_must_not_be_read():
     assert audit(whole, stages=with_slots(False), **OPTIONS | {"modes": ("poison",)}).clean
     dirty = audit(whole, stages=with_slots(True), **OPTIONS | {"modes": ("poison",)})
     assert {f.cause for f in dirty.findings} == {"reads memory never written"}
+    for finding in dirty.findings:
+        assert not shows(finding, whole, tmp_path, stages=with_slots(True))
 
 
 def test_stage_that_fails_is_not_covered():
@@ -170,7 +174,10 @@ def test_own_decoder_is_clean_in_every_stage():
         layer_masks=("Causal() & Window(5)", "Causal()"),
     )  # fmt: skip
     own = Decoder(config)
-    clean = audit(own, own.masks, lengths=(13,), modes=("map", "layer", "stages", "packing"))
+    clean = audit(
+        own, own.masks, lengths=(13,), modes=("map", "layer", "stages", "packing", "padding")
+    )
     assert clean.verdict == "clean", str(clean)
     assert sum("stages" in line for line in clean.covered) == 2
     assert any("packing" in line for line in clean.covered)
+    assert any("padding" in line for line in clean.covered)

@@ -10,7 +10,8 @@ pytest.importorskip("transformers", reason="needs the transformers extra")
 from hitherto.audit import Finding
 from hitherto.errors import Unsupported
 from hitherto.integrations.children import run_each
-from hitherto.integrations.sweep import COLUMNS, Cell, Row, column_of, sweep
+from hitherto.integrations.columns import COLUMNS, Cell, column_of
+from hitherto.integrations.sweep import Row, sweep
 from hitherto.integrations.sweep_page import covered, page, table
 
 KNOWN_LEAKS = {"prophetnet", "prophetnet (seq2seq)", "reformer"}
@@ -43,9 +44,12 @@ def test_run_each_contains_what_breaks() -> None:
 
 def test_sweep_gives_a_row_each_and_says_what_is_left_out() -> None:
     """An architecture that is silently missing looks clean."""
-    rows = {row.key: row for row in sweep(["gpt2", "gemma4_assistant", "bart"], ["leak"])}
-    assert rows["gpt2"].cells == {"leak": Cell(verdict="ok")}
-    assert rows["bart (seq2seq)"].cells["leak"].verdict == "ok"
+    only = ["gpt2", "gemma4_assistant", "bart"]
+    rows = {row.key: row for row in sweep(only, ["leak", "source"])}
+    assert rows["gpt2"].cells["leak"] == Cell(verdict="ok")
+    assert rows["gpt2"].cells["source"].verdict == "-"
+    assert {c.verdict for c in rows["bart (seq2seq)"].cells.values()} == {"ok"}
+    assert {"build", "leak", "source"} <= set(rows["bart (seq2seq)"].spent)
     assert "drafter" in rows["gemma4_assistant"].left_out
     lines = covered(list(rows.values()))
     assert lines[0] == "causal: 2 of 3 architectures audited (66.7 %)"
@@ -80,6 +84,9 @@ def test_sweep_refuses_unknown_names() -> None:
         ("packing", "packed", None, "packing"),
         ("batch", "eval", None, "batch"),
         ("modes", "batch 1", None, "batch"),
+        ("padding", "padded left, then decode (static)", None, "left padding"),
+        ("encoder", "encoder", (3, 4), "source"),
+        ("cross", "source padded", None, "source"),
     ],
 )
 def test_column_of_puts_a_finding_where_it_belongs(probe, mode, pair, column) -> None:
@@ -99,6 +106,16 @@ def test_table_and_page_show_faults() -> None:
     assert text.splitlines()[2].split() == ["|", "bad", "|", "LEAK", "|"]
     assert "good" not in table(rows, ["leak"], only_faults=True)
     assert "layers.0 (A&lt;B&gt;)" in page(rows, ["leak"])
+
+
+@pytest.mark.slow
+def test_sweep_audits_every_encoder_decoder_but_one() -> None:
+    """LED's encoder has a window, and one architecture writes only while it hears."""
+    rows = {row.name: row for row in sweep(columns=["leak", "source"], tasks=("seq2seq",))}
+    assert [name for name, row in rows.items() if row.left_out] == ["voxtral_realtime"]
+    assert rows["led"].cells["source"].verdict == "ok"
+    faults = {name for name, row in rows.items() if row.fault}
+    assert faults == {"prophetnet", "switch_transformers"}
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ import pytest
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers extra")
 
+from audit.replayed import shows  # noqa: E402
 from hitherto.audit import audit  # noqa: E402
+from hitherto.integrations.calls import Calls  # noqa: E402
 from hitherto.integrations.tiny import tiny  # noqa: E402
 from hitherto.integrations.transformers import (  # noqa: E402
     declared,
@@ -37,10 +39,22 @@ def test_subject_agrees_with_itself_on_every_cache(name: str) -> None:
     assert report.verdict == "clean", str(report)
     assert any("static cache" in line for line in report.covered)
     assert any(line.startswith("padding") for line in report.covered)
-    assert any(line.startswith("packing") for line in report.covered)
+    assert any(line.startswith("packing") and "[7, 5]" in line for line in report.covered)
+    assert any("of a prompt, then decode" in line for line in report.covered)
 
 
-def test_subject_finds_a_planted_leak_and_names_the_module(monkeypatch) -> None:
+def test_padded_positions_of_camembert_begin_behind_its_padding_token(monkeypatch) -> None:
+    """Its family counts from behind the padding id; from 0, padded rows look inconsistent."""
+    model = tiny("camembert")
+    assert Calls(model=model).first_position == model.config.pad_token_id + 1
+    assert Calls(model=tiny("gpt2")).first_position == 0
+    assert audit(subject(model), lengths=(20,), modes=("padding",)).verdict == "clean"
+    monkeypatch.setattr(Calls, "first_position", 0)
+    report = audit(subject(model), lengths=(20,), modes=("padding",))
+    assert {finding.cause for finding in report.findings} == {"position ids"}
+
+
+def test_subject_finds_a_planted_leak_and_names_the_module(monkeypatch, tmp_path) -> None:
     """The fault of transformers 5.9 to 5.17: one attention gets no mask."""
     from transformers.models.llama import modeling_llama
 
@@ -51,6 +65,7 @@ def test_subject_finds_a_planted_leak_and_names_the_module(monkeypatch) -> None:
     report = audit(subject(model), lengths=LENGTHS, modes=())
     assert report.findings[0].kind == "leak"
     assert report.findings[0].module == "model.layers.1.self_attn (LlamaAttention)"
+    assert not shows(report.findings[0], model, tmp_path)
 
 
 def test_subject_finds_a_window_one_too_wide() -> None:

@@ -177,6 +177,24 @@ class GeneratesTwice(Decoder):
         return super().generate(torch.cat([tokens, tokens[:, -1:]], 1), count)
 
 
+class PadsForgotten(Decoder):
+    """A prompt hides its own pads; what the cache keeps of them is seen by every later step."""
+
+    def scene(self, tokens, real, owner, memory):
+        scene = super().scene(tokens, real, owner, memory)
+        if memory is not None:
+            memory.real = torch.ones_like(memory.real)
+        return scene
+
+
+class StepsCountPads(Decoder):
+    """Steps take their positions from the length of the cache, pads included."""
+
+    def positions(self, real, document, seen):
+        places = super().positions(real, document, seen)
+        return places if not seen else torch.arange(real.shape[1]).expand_as(places)
+
+
 class OneForAll(Decoder):
     """Every session goes on in the cache of the one before."""
 
@@ -319,6 +337,28 @@ SPECIMENS = (
         model=lambda: Uncleared(Recurrent(), Recurrent()),
         **_STEPS,
         also=("unstable",),
+    ),
+    Specimen(
+        name="pads of a prompt seen by later steps",
+        model=lambda: PadsForgotten(Attention(), Attention()),
+        kind="leak",
+        also=("inconsistent",),
+        doors=("resumed",),
+        source=thread("huggingface/transformers/issues/48256"),
+    ),
+    Specimen(
+        name="steps count the pads of the prompt",
+        model=lambda: StepsCountPads(Attention(), Attention()),
+        kind="inconsistent",
+        doors=("resumed",),
+        source=thread("huggingface/transformers/issues/48256"),
+    ),
+    Specimen(
+        name="window counts the pads behind a prompt",
+        model=windowed(lambda: Attention(SPAN)),
+        kind="inconsistent",
+        declared=Window(width=SPAN),
+        doors=("resumed",),
     ),
     Specimen(
         name="generation feeds a token twice",

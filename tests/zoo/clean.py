@@ -210,7 +210,7 @@ def clean(name, model, **rest):
     return Specimen(name=name, model=model, **rest)
 
 
-_ALL = ("padded", "packed", "stages", "batch", "train")
+_ALL = ("padded", "packed", "packed_masked", "resumed", "batch", "train", "exported")
 _IMAGE = Queries(range(4, 10)) & Keys(range(4, 10))
 
 SPECIMENS = (
@@ -234,7 +234,7 @@ SPECIMENS = (
         "window",
         lambda: Decoder(Attention(5), Attention(5), sliding_window=5),
         declared=Window(width=5),
-        doors=_ALL,
+        doors=("padded", "packed", "packed_masked", "stages", "batch", "train", "exported"),
     ),
     clean("window, one layer", lambda: Decoder(Attention(5)), declared=Window(width=5), depth=1),
     clean("chunks", of(Chunked, Chunked), declared=Causal() & Chunks(size=8), doors=("stages",)),

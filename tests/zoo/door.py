@@ -9,19 +9,25 @@ LENGTHS = (2, 1, 5, 3)  # of packed documents
 
 
 def ways(model):
-    """Functions (tokens, ...) -> outputs of one decoder: padded, packed, start, step, maps."""
+    """Functions (tokens, ...) -> outputs of one decoder: alone, padded, packed, cached."""
     return SimpleNamespace(
         plain=model,
         padded=lambda tokens, real: model(tokens, real=real),
         packed=lambda tokens, lengths: model(tokens, owner=numbered(lengths)),
+        packed_masked=lambda tokens, lengths: model(
+            tokens, real=torch.ones_like(tokens, dtype=torch.bool), owner=numbered(lengths)
+        ),
         start=lambda batch: model.memory(),
+        prompt=lambda memory, tokens, real: model(tokens, real=real, memory=memory),
         step=lambda memory, tokens: model(tokens, memory=memory),
     )
 
 
-def numbered(lengths):
-    """(1, length): the number of the document of each slot."""
-    return torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))[None]
+def numbered(rows):
+    """(batch, length): the number of the document of each slot, from the lengths of each row."""
+    return torch.stack(
+        [torch.repeat_interleave(torch.arange(len(own)), torch.tensor(own)) for own in rows]
+    )
 
 
 def with_scores_scaled(model, factor=50.0):

@@ -173,6 +173,22 @@ class WithMaps(Decoder):
         return super().forward(tokens, **rest)
 
 
+class Compiled(Attention):
+    """The compiled path has a mask of its own, one slot off."""
+
+    def rule(self, q, k):
+        return k <= q + torch.compiler.is_compiling()
+
+
+class Baked(Attention):
+    """An export writes the mask down for sixteen slots; later queries get the last row of it."""
+
+    exported = False
+
+    def rule(self, q, k):
+        return k <= (q.clamp(max=15) if self.exported else q)
+
+
 class MaybeUnmasked(Attention):
     unmasked = False
 
@@ -310,6 +326,19 @@ SPECIMENS = (
         **_SECOND,
         doors=("maps",),
         source=thread("huggingface/transformers/pull/30652"),
+    ),
+    Specimen(
+        name="off by one when compiled",
+        model=at_1(Compiled),
+        **_SECOND,
+        also=("inconsistent",),
+        doors=("compiled",),
+    ),
+    Specimen(
+        name="export with the mask of its own length",
+        model=at_1(Baked),
+        kind="inconsistent",
+        doors=("exported",),
     ),
     Specimen(
         name="causal flag not passed on",

@@ -94,6 +94,21 @@ class PositionsRunOn(Decoder):
         return super().positions(real, torch.zeros_like(document), seen)
 
 
+class FirstRowDocuments(Attention):
+    """The documents of the first row are laid on all rows of the batch."""
+
+    def visible(self, scene):
+        scene.document = scene.document[:1].expand_as(scene.document)
+        return super().visible(scene)
+
+
+class MaskedUnpacked(Decoder):
+    """A padding mask, even one of ones, takes the place of the documents."""
+
+    def scene(self, tokens, real, owner, memory):
+        return super().scene(tokens, real, owner if real is None else None, memory)
+
+
 class ConvolvedDocuments(PadsConvolved):
     """The convolution reads over the edge of a document."""
 
@@ -229,6 +244,22 @@ SPECIMENS = (
         kind="inconsistent",
         doors=("packed",),
         source=thread("huggingface/nanoVLM/pull/204"),
+    ),
+    Specimen(
+        name="documents of the first row for all rows",
+        model=second(FirstRowDocuments),
+        kind="inconsistent",
+        also=("leak",),
+        doors=("packed",),
+        **_SECOND,
+    ),
+    Specimen(
+        name="documents lost beside a mask of ones",
+        model=lambda: MaskedUnpacked(Attention(), Attention()),
+        kind="leak",
+        also=("inconsistent",),
+        doors=("packed_masked",),
+        source=thread("huggingface/transformers/pull/46634"),
     ),
     Specimen(
         name="convolution over document edges",

@@ -24,9 +24,10 @@ class Specimen:
     """Path of the module at fault, or None where no single module is."""
     declared: Mask | tuple[Mask, ...] | dict = Causal()  # noqa: RUF009 (a frozen value)
     doors: tuple[str, ...] = ()
-    """Ways in, beyond the plain forward, that the fault needs: train, padded, packed, stages, loss,
-    source, batch, bfloat16, maps, scaled, layers (each attention on its own), again (a
-    second call), truncated, gradient, suffix (many inputs at once)."""
+    """Ways in, beyond the plain forward, that the fault needs: train, padded, packed, packed_masked
+    (beside a mask of ones), stages, resumed (steps behind a prompt with pads), loss, source, batch,
+    bfloat16, compiled, exported, maps, scaled, layers (each attention on its own), again (a second
+    call), truncated, gradient, suffix (many inputs at once)."""
     floats: bool = False
     """Whether the input is floats (batch, length, CHANNELS) instead of ids."""
     depth: int = 2

@@ -1,5 +1,6 @@
 """A specimen as `hitherto.audit` wants it: the model, and the doors that the specimen names."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ def subject(specimen: Specimen, model=None) -> Subject:
         plain,
         depth=specimen.depth,
         rebuild=lambda other: subject(specimen, other),
+        code="adapt(model)",
         **more,
     )
 
@@ -52,6 +54,22 @@ def padded(specimen, model):
 def packed(specimen, model):
     run = ways(model).packed
     return {"packed": lambda x, lengths: on_arrays(lambda t: run(t, lengths))(x)}
+
+
+def packed_masked(specimen, model):
+    run = ways(model).packed_masked
+    return {"packed_masked": lambda x, lengths: on_arrays(lambda t: run(t, lengths))(x)}
+
+
+def resumed(specimen, model):
+    """Stages whose first piece may hold pads."""
+    prompt = ways(model).prompt
+    (offered,) = stages(specimen, model).values()
+
+    def padded(memory, x, real):
+        return on_arrays(lambda t, r: prompt(memory, t, r))(x, real)
+
+    return {"stages": replace(offered, padded=padded)}
 
 
 def stages(specimen, model):
@@ -87,7 +105,28 @@ def maps(specimen, model):
     return {"variants": {"maps": variant}}
 
 
-DOORS = {"padded": padded, "packed": packed, "stages": stages, "loss": loss, "maps": maps}
+def exported(specimen, model):
+    """An artefact made of the same weights: here a copy whose mixers know that they are one."""
+
+    def variant():
+        artefact = copy.deepcopy(model)
+        for block in artefact.blocks:
+            block.mix.exported = True
+        return subject(replace(specimen, doors=()), artefact)
+
+    return {"variants": {"exported": variant}}
+
+
+DOORS = {
+    "padded": padded,
+    "packed": packed,
+    "packed_masked": packed_masked,
+    "stages": stages,
+    "resumed": resumed,
+    "loss": loss,
+    "maps": maps,
+    "exported": exported,
+}
 
 
 def translator(specimen, model):

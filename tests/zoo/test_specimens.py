@@ -5,6 +5,7 @@ watched, pads and documents and cached steps compared with the plain forward.
 """
 
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -204,19 +205,58 @@ def surrounded(tokens, left, right):
     return wide, ((slots >= left) & (slots < left + tokens.shape[1])).expand(len(tokens), -1)
 
 
-def look_packed(measured):
-    """Each document alone against the same document packed."""
+def look_packed(measured, door="packed"):
+    """Each document alone against the same document packed, in one row and in two."""
     model = measured.model()
-    packed = ways(model).packed
+    packed = getattr(ways(model), door)
+    rows, lengths = drawn(sum(LENGTHS)), [LENGTHS, LENGTHS[::-1]]
+    each = torch.cat([packed(row[None], [own]) for row, own in zip(rows, lengths, strict=True)])
+    measured.note("inconsistent", moved(each, packed(rows, lengths)).max())
     tokens = drawn(sum(LENGTHS), 1)
-    out = packed(tokens, LENGTHS)
+    out = packed(tokens, [LENGTHS])
     edges = np.cumsum((0, *LENGTHS))
     for i, (a, b) in enumerate(pairwise(edges)):
         measured.note("inconsistent", moved(out[:, a:b], model(tokens[:, a:b])).max())
-        here = (numbered(LENGTHS)[0] == i).nonzero()[:, 0]
-        others = (numbered(LENGTHS)[0] != i).nonzero()[:, 0]
-        there = packed(changed(tokens, others), LENGTHS)
+        here = (numbered([LENGTHS])[0] == i).nonzero()[:, 0]
+        others = (numbered([LENGTHS])[0] != i).nonzero()[:, 0]
+        there = packed(changed(tokens, others), [LENGTHS])
         measured.note("leak", moved(out[:, here], there[:, here]).max())
+
+
+def look_packed_masked(measured):
+    look_packed(measured, "packed_masked")
+
+
+def look_resumed(measured):
+    """A prompt of 5 beside 3 pads, then single steps: against the row alone, and other pads."""
+    look_stages(measured)
+    model = measured.model()
+    prompt, step = ways(model).prompt, ways(model).step
+    tokens = drawn(12)
+    alone = model(tokens)
+    for left, right in ((3, 0), (0, 3)):
+        wide, real = surrounded(tokens[:, :5], left, right)
+        outs = []
+        for held in (wide, torch.where(real, wide, 3)):
+            memory = model.memory()
+            first = prompt(memory, held, real)[:, left : left + 5]
+            rest = [step(memory, tokens[:, i : i + 1]) for i in range(5, 12)]
+            outs.append(torch.cat([first, *rest], 1))
+        measured.note("inconsistent", moved(alone, outs[0]).max())
+        measured.note("leak", moved(*outs).max())
+
+
+def look_compiled(measured):
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        measured.plain(measured.model(), 12)
+
+
+def look_exported(measured):
+    model, tokens = measured.model(), drawn(LENGTH)
+    plain = model(tokens)
+    for block in model.blocks:
+        block.mix.exported = True
+    measured.note("inconsistent", moved(plain, model(tokens)).max())
 
 
 def look_stages(measured):

@@ -1,5 +1,7 @@
 """Audit a specimen, and judge whether the report says of it what is true."""
 
+from typing import Any
+
 from hitherto.audit import Report, audit
 from zoo.decoder import CHANNELS, VOCAB
 from zoo.specimen import Specimen
@@ -8,7 +10,11 @@ from zoo.subject import DOORS, subject
 MODES = {
     "train": ("train",),
     "padded": ("padding",),
+    "resumed": ("padding",),
     "packed": ("packing",),
+    "packed_masked": ("packing",),
+    "compiled": ("compiled",),
+    "exported": ("exported",),
     "stages": ("stages", "reuse", "poison", "generate"),
     "loss": ("labels",),
     "source": ("cross",),
@@ -38,11 +44,15 @@ def quick(specimen: Specimen) -> dict:
 
 
 def look(specimen: Specimen, **options) -> Report:
-    """Audit a specimen: as it is where it needs no door, else as a subject with its doors."""
-    if {"source", *DOORS} & set(specimen.doors):
-        return audit(subject(specimen), specimen.declared, **options)
+    """Audit a specimen, as the user of such a model would."""
     size = {"width": CHANNELS} if specimen.floats else {"vocab": VOCAB}
-    return audit(specimen.build(), specimen.declared, depth=specimen.depth, **size, **options)
+    return audit(audited(specimen), specimen.declared, depth=specimen.depth, **size, **options)
+
+
+def audited(specimen: Specimen) -> Any:
+    """Return what is audited: the model where it needs no door, else a subject with its doors."""
+    through = {"source", *DOORS} & set(specimen.doors)
+    return subject(specimen) if through else specimen.build()
 
 
 def wrong(specimen: Specimen, report: Report) -> str:

@@ -46,7 +46,7 @@ def adapt(
     """
     if isinstance(model, Subject):
         return model if stages is None else replace(model, stages=_of(stages, model.module))
-    code = _code(vocab=vocab, width=width, example=example, time_axis=time_axis)
+    code = code_of(vocab=vocab, width=width, example=example, time_axis=time_axis, stages=stages)
     if example is not None:
         vocab, width = _of_example(example, vocab, width, time_axis)
     if hasattr(model, "named_modules"):
@@ -78,12 +78,11 @@ def _of(stages: Stages | Callable[[Any], Stages] | None, model: Any) -> Stages |
     return stages if stages is None or isinstance(stages, Stages) else stages(model)
 
 
-def _code(**given: Any) -> str:
-    """Spell the call of `adapt`."""
-    plain = {key: value for key, value in given.items() if value is not None}
-    if "example" in plain:
-        plain["example"] = type("", (), {"__repr__": lambda _: "example"})()
-    return ", ".join(["adapt(model", *(f"{key}={value!r}" for key, value in plain.items())]) + ")"
+def code_of(**given: Any) -> str:
+    """Spell a call of `adapt`; `example` and `stages` keep the caller's names."""
+    said = {name: name if name in ("example", "stages") else repr(v) for name, v in given.items()}
+    told = [f"{name}={text}" for name, text in said.items() if given[name] is not None]
+    return f"adapt({', '.join(['model', *told])})"
 
 
 def draws(vocab: int | None, width: int | None) -> tuple[Callable, Callable]:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hitherto.audit.adapt import CallFails, adapt
+from hitherto.audit import replay
+from hitherto.audit.adapt import CallFails, adapt, code_of
 from hitherto.audit.case import Case
 from hitherto.audit.declared import Declared
 from hitherto.audit.leak import leaks
@@ -66,11 +67,11 @@ def audit(
         forwards for every 14 positions of the map.
     """
     started, ledger = time.perf_counter(), Ledger()
+    given = {"vocab": vocab, "width": width, "example": example, "time_axis": time_axis}
+    given["stages"] = stages
     parts = _parts(declared)
     try:
-        subject = adapt(
-            model, vocab=vocab, width=width, example=example, time_axis=time_axis, stages=stages
-        )
+        subject = adapt(model, **given)
     except CallFails as failure:
         name = getattr(model, "__name__", type(model).__name__)
         ledger.found(
@@ -81,6 +82,7 @@ def audit(
                 cause="call fails",
                 detail=str(failure),
                 seed=seed,
+                reproducer="from hitherto.audit import adapt\n" + code_of(**given),
             )
         )
         return _report(ledger, name, declared, seed, started)
@@ -98,13 +100,14 @@ def _run(
     case: Case, lengths: list[int], parts: Mapping[str, Any], modes: Any, full: bool
 ) -> np.ndarray | None:
     """Run the plain forward, then every probe; return the measured map, if any."""
-    ran = _plain(case, lengths)
+    with case.ledger.timed("plain"):
+        ran = _plain(case, lengths)
     if ran:
         side = {name: Declared.of(p, 1) for name, p in parts.items() if name != "self"}
         map_length = choose_map_length(case.subject, ran, full)
         plan = Plan(lengths=tuple(ran), map_length=map_length, modes=modes, **side)
         for name, probe in PROBES.items():
-            with case.ledger.probing(name):
+            with case.ledger.timed(name), case.ledger.probing(name):
                 probe(case, plan)
         return case.maps.get(map_length)
     return None
@@ -160,17 +163,10 @@ def _tell_failures(case: Case, ran: list[int], failed: Mapping[int, Failed]) -> 
             continue
         case.ledger.found(
             Finding(kind="broken", probe="run", length=length, cause=failure.cause,
-                    detail=failure.detail, seed=case.seed, reproducer=_call(case, length))
+                    detail=failure.detail, seed=case.seed,
+                    reproducer=replay.replay(case, replay.base(case, length, case.rows),
+                                             "print(subject.run(x).sum())"))
         )  # fmt: skip
-
-
-def _call(case: Case, length: int) -> str:
-    return (
-        "import numpy as np\n"
-        "from hitherto.audit import adapt\n"
-        f"subject = {case.subject.code}  # {case.subject.name}\n"
-        f"print(subject.run(subject.draw(np.random.default_rng({case.seed}), 16, {length})))"
-    )
 
 
 def _span(lengths: list[int]) -> str:
@@ -191,6 +187,7 @@ def _report(
         verdict="findings" if ledger.findings else undecided,
         covered=tuple(ledger.covered), not_covered=tuple(ledger.not_covered),
         forwards=ledger.forwards, seconds=time.perf_counter() - started, seed=seed,
+        spent={name: s for name, s in ledger.spent.items() if s >= 0.001},
         declared_map=None if measured is None or mask is None else mask.reach(len(measured)),
         measured_map=None if measured is None else measured > 0,
     )  # fmt: skip

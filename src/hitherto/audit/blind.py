@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import DRAWS, Case, Versus
-from hitherto.audit.cause import of_blind
+from hitherto.audit.guess import of_blind
 from hitherto.audit.influence import alone, influence
 from hitherto.audit.jacobian import jacobian
 from hitherto.audit.ledger import Failed
 from hitherto.audit.plan import Plan
-from hitherto.audit.replay import replay
 from hitherto.audit.report import Finding
 from hitherto.audit.rounding import in_double
 from hitherto.audit.subject import Array
@@ -80,6 +80,8 @@ def _tell(case: Case, length: int, missing: Array, seen: Array, reach: Array) ->
         Finding(
             kind="blind", probe="map", mode=case.mode, length=length, pair=(query, key),
             cause=cause, detail=detail, seed=case.seed,
-            reproducer=replay(case, length, np.array([key]), query, 1),
+            reproducer=replay.moving(
+                case, length, np.array([key]), query, 1, f"should move with input {key}"
+            ),
         )
     )  # fmt: skip

@@ -1,13 +1,14 @@
 """One way to run a subject, counted and checked; and comparing inputs slot by slot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hitherto.audit.declared import Declared
 from hitherto.audit.ledger import Failed, Ledger
-from hitherto.audit.subject import Array, Subject
+from hitherto.audit.subject import Array, Source, Subject
+from hitherto.mask import Causal
 
 ROWS = 16
 """Rows of a forward."""
@@ -17,13 +18,17 @@ LOUD = 1e3
 """Floats of the extreme draw are larger by this."""
 
 
+Positions = Array | Sequence[int]
+"""Positions by number, or bool (length,)."""
+
+
 @dataclass(eq=False)
 class Case:
     """A subject in one mode, with what it declares."""
 
     subject: Subject
-    declared: Declared
-    ledger: Ledger
+    declared: Declared = Declared((Causal(),), None)  # noqa: RUF009  (a frozen value)
+    ledger: Ledger = field(default_factory=Ledger)
     mode: str = "eval"
     seed: int = 0
     rows: int = ROWS
@@ -54,21 +59,38 @@ class Case:
         """Return the unchanged input, (1, length, ...)."""
         return self.subject.draw(np.random.default_rng(self.seed), 1, length)
 
-    def other(self, base: Array, draw: int) -> Array:
-        """Return another input, different at every position; draw counts from 0."""
-        return changed(self.subject, base, self.seed, draw)
+    def other(self, base: Array, draw: int, where: Positions | None = None) -> Array:
+        """Return other values at these positions, all unless given; draw counts from 0."""
+        return changed(self.subject, base, self.seed, draw, where)
 
 
-def changed(subject: Subject, base: Array, seed: int, draw: int) -> Array:
+def changed(
+    subject: Subject | Source, base: Array, seed: int, draw: int, where: Positions | None = None
+) -> Array:
     """Return the draw-th other input of a seed; every third one is extreme.
 
     Extreme floats are a thousand times as large; extreme ids are all the same one.
+
+    Args:
+        subject: draws the values.
+        base: the input (batch, length, ...).
+        seed: of the values.
+        draw: which of them, from 0.
+        where: positions that change; all unless given.
     """
     other = subject.redraw(np.random.default_rng(seed + 1 + draw), base)
-    if draw % DRAWS < DRAWS - 1:
+    if draw % DRAWS == DRAWS - 1:
+        loud = subject.kind == "floats"
+        other = (other * LOUD).astype(other.dtype) if loud else _same(base, other)
+    if where is None:
         return other
-    if subject.kind == "floats":
-        return (other * LOUD).astype(other.dtype)
+    mixed, at = base.copy(), np.asarray(where)
+    mixed[:, at] = other[:, at]
+    return mixed
+
+
+def _same(base: Array, other: Array) -> Array:
+    """One id at every position, but where it would be no change."""
     return np.where(base == other[:, :1], other, other[:, :1])
 
 
@@ -116,6 +138,12 @@ def scale(out: Array) -> float:
     """Root mean square of the finite outputs: the unit of all sizes."""
     finite = out[np.isfinite(out)].astype(np.float64)
     return float(np.sqrt(np.mean(finite**2))) or 1.0 if finite.size else 1.0
+
+
+def moved(one: Array, other: Array) -> Array:
+    """Return how far each position moved, (batch, length), as a part of the outputs' scale."""
+    one, other = (np.asarray(a).reshape(*np.shape(a)[:2], -1) for a in (one, other))
+    return gap(one, other) / max(scale(one), scale(other))
 
 
 class Versus:

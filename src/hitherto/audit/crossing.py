@@ -1,21 +1,21 @@
 """Encoder and cross-attention: which source positions move which encoder states and outputs."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from hitherto.audit.agree import agree
-from hitherto.audit.case import Case, checked, gap, scale
+from hitherto.audit import replay
+from hitherto.audit.case import ROWS, Case, changed, checked, gap, scale
+from hitherto.audit.compare import agree
 from hitherto.audit.declared import compose, grid, through
-from hitherto.audit.inside import change_rows, changing
+from hitherto.audit.hooks import change_rows, changing
 from hitherto.audit.ledger import Failed
 from hitherto.audit.locate import first_stopping, record
 from hitherto.audit.plan import Plan
 from hitherto.audit.report import Finding
-from hitherto.audit.rounding import limit
-from hitherto.audit.subject import Array, Source
+from hitherto.audit.rounding import in_own_precision, limit
+from hitherto.audit.subject import Array, Source, Subject
 from hitherto.mask import Everything
 
 LENGTHS = ((13, 9), (7, 12))
@@ -25,31 +25,22 @@ LENGTHS = ((13, 9), (7, 12))
 def probe(case: Case, plan: Plan) -> None:
     """Measure both maps and compare them with what is declared; check padding of the source."""
     source = case.subject.source
-    if source is None:
-        return
-    if not plan.wants("cross"):
+    if source is None or not plan.wants("cross"):
         return
     states = plan.encoder.masks[0] if plan.encoder else Everything()
     reads = plan.cross.masks[0] if plan.cross else Everything()
     for s_len, t_len in LENGTHS:
-        encoder = through(grid(states, s_len, s_len), None)
+        own, direct = grid(states, s_len, s_len), grid(reads, t_len, s_len)
+        encoder = through(own, None)
         if source.encode is not None:
             with case.ledger.probing("encoder"):
-                _compare(case, "encoder", _map(case, source, source.encode, s_len), encoder,
-                         through(grid(states, s_len, s_len), 1))  # fmt: skip
-        target = case.subject.draw(np.random.default_rng(case.seed), 1, t_len)
-        direct = grid(reads, t_len, s_len)
-        reach = compose(compose(encoder, direct), case.declared.closure(t_len))
-        if case.subject.module is not None and source.encode is not None:
-            with case.ledger.probing("encoder states to outputs"):
-                _states(case, source, s_len, target, direct)
+                _map(case, "encoder", s_len, None, encoder, through(own, 1))
+            if case.subject.module is not None:
+                with case.ledger.probing("encoder states to outputs"):
+                    _states(case, s_len, t_len, direct)
         with case.ledger.probing("cross"):
-
-            def run(x: Array, t: Array = target) -> Array:
-                return source.run(x, np.repeat(t, len(x), 0))
-
-            seen = _map(case, source, run, s_len, t_len)
-            _compare(case, "cross", seen, reach, direct)
+            reach = compose(compose(encoder, direct), case.declared.closure(t_len))
+            _map(case, "cross", s_len, t_len, reach, direct)
     if source.padded is not None:
         with case.ledger.probing("source padding"):
             _padding(case, source, source.padded)
@@ -58,27 +49,90 @@ def probe(case: Case, plan: Plan) -> None:
     case.ledger.note(f"encoder and cross-attention: maps at (source, target) lengths {LENGTHS}")
 
 
-def _map(case: Case, source: Source, run: Callable, s_len: int, q_len: int | None = None) -> Array:
-    """Return sizes (queries, source positions)."""
-    base = source.draw(np.random.default_rng(case.seed), 1, s_len)
-    found = np.zeros((q_len or s_len, s_len))
-    whole = np.repeat(base, s_len, axis=0)
-    before = _called(run, whole, q_len)
+def _map(case: Case, name: str, s_len: int, t_len: int | None, reach: Array, direct: Array) -> None:
+    sizes = source_map(case.subject, s_len, t_len, seed=case.seed)
+    case.ledger.forwards += 3 * -(-s_len // ROWS)
+    line = f"sizes = source_map(subject, {s_len}, {t_len}, seed={case.seed})"
+    _compare(case, name, sizes, reach, direct, line)
+
+
+def source_map(subject: Subject, s_len: int, t_len: int | None, *, seed: int = 0) -> Array:
+    """Return how far each source position moves each output, or each encoder state.
+
+    Args:
+        subject: an encoder-decoder.
+        s_len: positions of the source.
+        t_len: positions of the target; None for the encoder's own map.
+        seed: of the inputs.
+
+    Returns:
+        Sizes (outputs or states, source positions); 0 = not a bit.
+
+    Raises:
+        Failed: when the model cannot be run so.
+    Cost: three forwards of s_len rows.
+    """
+    source = subject.source
+    assert source is not None
+    base = source.draw(np.random.default_rng(seed), 1, s_len)
+    target = None if t_len is None else subject.draw(np.random.default_rng(seed), 1, t_len)
+
+    def run(x: Array) -> Array:
+        if target is not None:
+            rows = np.repeat(target, len(x), axis=0)
+            return checked(lambda y: source.run(x, y), rows)
+        assert source.encode is not None
+        return checked(source.encode, x)
+
+    whole, order = np.repeat(base, s_len, axis=0), np.arange(s_len)
+    before, found = run(whole), np.zeros((t_len or s_len, s_len))
     for draw in range(2):
-        other = source.redraw(np.random.default_rng(case.seed + 1 + draw), base)
         rows = whole.copy()
-        rows[np.arange(s_len), np.arange(s_len)] = other[0]
-        found = np.maximum(found, (gap(before, _called(run, rows, q_len)) / scale(before)).T)
-    case.ledger.forwards += 3
+        rows[order, order] = changed(source, base, seed, draw)[0]
+        found = np.maximum(found, (gap(before, run(rows)) / scale(before)).T)
     return found
 
 
-def _states(case: Case, source: Source, s_len: int, target: Array, direct: Array) -> None:
-    """Change one encoder state at a time, behind the encoder, so that it cannot spread there."""
-    root, t_len = case.subject.module, target.shape[1]
+def _states(case: Case, s_len: int, t_len: int, direct: Array) -> None:
+    """Compare what outputs read of the encoder's states with the declared cross-attention."""
+    sizes, before, after = _behind(case, s_len, t_len)
+    missing, module = direct & (sizes == 0), None
+    if missing.any():
+        query, key = (int(i) for i in np.argwhere(missing)[0])
+        module = first_stopping(before, after, (s_len, t_len), key, query)
+    line = f"sizes = state_map(subject, {s_len}, {t_len}, seed={case.seed})"
+    _compare(case, "cross", sizes, np.ones_like(direct), direct, line, module)
+
+
+def state_map(subject: Subject, s_len: int, t_len: int, *, seed: int = 0) -> Array:
+    """Return how far each encoder state, changed behind the encoder, moves each output.
+
+    Args:
+        subject: an encoder-decoder with a module.
+        s_len: positions of the source.
+        t_len: positions of the target.
+        seed: of the inputs.
+
+    Returns:
+        Sizes (outputs, states); 0 = not a bit.
+
+    Raises:
+        Failed: when no module gives the encoder's states.
+    """
+    return _behind(Case(subject=subject, seed=seed), s_len, t_len)[0]
+
+
+def _behind(case: Case, s_len: int, t_len: int) -> tuple[Array, Any, Any]:
+    """Change one encoder state at a time, behind the encoder, so that it cannot spread there.
+
+    Returns:
+        Sizes (outputs, states), and the calls of all modules before and after the change.
+    """
+    root, source = case.subject.module, case.subject.source
+    assert source is not None
     assert source.encode is not None
     x = np.repeat(source.draw(np.random.default_rng(case.seed), 1, s_len), s_len, axis=0)
-    rows = np.repeat(target, s_len, axis=0)
+    rows = np.repeat(case.base(t_len), s_len, axis=0)
     states = checked(source.encode, x)
     before = record(root, lambda: source.run(x, rows))
     keys = [
@@ -94,26 +148,17 @@ def _states(case: Case, source: Source, s_len: int, target: Array, direct: Array
             moved = checked(lambda _: source.run(x, rows), rows)
             after = record(root, lambda: source.run(x, rows))
         case.ledger.forwards += 3
-        sizes, module = (gap(plain, moved) / scale(plain)).T, None
+        sizes = (gap(plain, moved) / scale(plain)).T
         if sizes.any():
-            break
-    else:
-        raise Failed("call fails", "no module whose output the decoder reads gives the states")
-    missing = direct & (sizes == 0)
-    if missing.any():
-        query, key = (int(i) for i in np.argwhere(missing)[0])
-        module = first_stopping(before, after, (s_len, t_len), key, query)
-    _compare(case, "cross", sizes, np.ones_like(direct), direct, module)
-
-
-def _called(run, x: Array, q_len: int | None) -> Array:
-    shape = np.zeros((len(x), q_len or x.shape[1]))
-    return checked(lambda _: run(x), shape)
+            return sizes, before, after
+    raise Failed("call fails", "no module whose output the decoder reads gives the states")
 
 
 def _compare(
-    case: Case, name: str, sizes: Array, reach: Array, direct: Array, module: str | None = None
-) -> None:
+    case: Case, name: str, sizes: Array, reach: Array, direct: Array, line: str,
+    module: str | None = None,
+) -> None:  # fmt: skip
+    """Compare a map with what may matter, and with what must; `line` is Python that makes it."""
     small = limit(case.subject, np.zeros(1, np.float32)) if case.floor else 0.0
     seen = sizes > small
     leak, missing = seen & ~reach, direct & ~seen
@@ -126,8 +171,14 @@ def _compare(
                         pair=(query, key), size=float(sizes[cells].max()), seed=case.seed,
                         cause=_cause(cells, seen),
                         detail=f"{int(cells.sum())} of {cells.size} pairs, "
-                        f"queries {len(seen)}, source positions {seen.shape[1]}")
+                        f"queries {len(seen)}, source positions {seen.shape[1]}",
+                        reproducer=replay.replay(
+                            case, line, f"print(sizes[{query}, {key}])  # {_SAYS[kind]}"
+                        ))
             )  # fmt: skip
+
+
+_SAYS = {"leak": "hidden, but moves", "blind": "visible, but never moves"}
 
 
 def _cause(cells: Array, seen: Array) -> str:
@@ -139,28 +190,40 @@ def _cause(cells: Array, seen: Array) -> str:
 
 
 def _padding(case: Case, source: Source, padded: Callable) -> None:
-    length = 9
-    rng = np.random.default_rng(case.seed)
-    x, target = source.draw(rng, 1, length), case.subject.draw(rng, 1, 7)
-    whole = np.concatenate([x, source.draw(rng, 1, 4)], axis=1)
-    real = np.arange(length + 4)[None] < length
-    other = source.redraw(rng, whole)
-    wide = real.reshape(*real.shape, *[1] * (whole.ndim - 2))
-    one, two = (
-        checked(lambda t, s=s: padded(s, real, t), target)
-        for s in (whole, np.where(wide, whole, other))
-    )
+    """Four pads behind a source of nine: whatever they hold, and against none."""
+    length, pads = 9, range(9, 13)
+    whole, target = source.draw(np.random.default_rng(case.seed), 1, 13), case.base(7)
+    real = ~np.isin(np.arange(13), pads)[None]
+    other = changed(source, whole, case.seed, 0, pads)
+    one, two = (checked(lambda t, s=s: padded(s, real, t), target) for s in (whole, other))
     case.ledger.forwards += 2
     size = float((gap(one, two) / scale(one)).max())
     found = agree(
-        replace(case, subject=replace(case.subject, rebuild=None)),
-        lambda s: source.run(x, target), lambda s: padded(whole, real, target),
+        in_own_precision(case),
+        lambda s: source.run(whole[:, :length], target), lambda s: padded(whole, real, target),
     )  # fmt: skip
     seen = size > case.floor
     if seen or found:
         case.ledger.found(
             Finding(kind="leak" if seen else "inconsistent", probe="cross", mode="source padded",
                     length=length, size=size if seen or not found else found.size,
-                    cause="pads are seen" if seen else "position ids", seed=case.seed)
+                    cause="pads are seen" if seen else "position ids", seed=case.seed,
+                    reproducer=_padded_source(case, pads, seen))
         )  # fmt: skip
     case.ledger.note("source padding: 4 pads on the right")
+
+
+def _padded_source(case: Case, pads: range, seen: bool) -> str:
+    other = (
+        f"source.padded(changed(source, x, {case.seed}, 0, {pads}), real, y)"
+        if seen
+        else f"source.run(x[:, :{pads.start}], y)"
+    )
+    drawn = (
+        "source = subject.source",
+        f"x = source.draw(np.random.default_rng({case.seed}), 1, {pads.stop})",
+        f"y = subject.draw(np.random.default_rng({case.seed}), 1, 7)",
+        f"real = ~np.isin(np.arange({pads.stop}), {pads})[None]",
+    )
+    says = "other values at the pads" if seen else "with and without pads"
+    return replay.pair(case, drawn, "source.padded(x, real, y)", other, ":", says)

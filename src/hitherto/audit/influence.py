@@ -82,8 +82,7 @@ def _spread(rows: Array, count: int, edges: tuple[int, ...]) -> list[int]:
 
 def apply(case: Case, base: Array, change: Change) -> Array:
     """Return the base with the inputs of a change replaced, (1, length, ...)."""
-    keys = change.keys.reshape(1, -1, *[1] * (base.ndim - 2))
-    return np.where(keys, case.other(base, change.draw), base)
+    return case.other(base, change.draw, change.keys)
 
 
 def hidden(case: Case, versus: Versus, changes: list[Change]) -> Leak | None:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import ROWS, Case
-from hitherto.audit.cause import of_leak
+from hitherto.audit.guess import of_leak
 from hitherto.audit.influence import influence
 from hitherto.audit.ledger import Failed
 from hitherto.audit.plan import Plan
 from hitherto.audit.report import Finding
 from hitherto.audit.rounding import in_double
-from hitherto.audit.subject import Array
+from hitherto.audit.subject import Array, Subject
 
 TINY = 1e-12
 """Gradients below this part of the largest count as none at hidden pairs."""
@@ -24,39 +25,54 @@ LONGEST = 40
 
 
 def jacobian(case: Case, length: int) -> Array | None:
-    """Return norms of d output q / d input k, (queries, keys), or None where there is no graph.
+    """Return `gradient_map` of a case, or None where there is no graph.
 
     Raises:
         Failed: when the forward or backward fails, or a gradient is not finite.
+    """
+    if case.subject.graph is None or case.subject.module is None:
+        return None
+    try:
+        found = gradient_map(case.subject, length, seed=case.seed)
+    except Exception as error:
+        raise Failed("call fails", f"gradients: {type(error).__name__}: {error}") from error
+    case.ledger.forwards += -(-length // ROWS)
+    lost = ~np.isfinite(found).all(1)
+    if lost.any():
+        where = int(np.argmax(lost))
+        raise Failed("gradient not finite", f"gradient of output {where} is not finite")
+    return found
+
+
+def gradient_map(subject: Subject, length: int, *, seed: int = 0) -> Array:
+    """Return norms of d output q / d input k, (queries, keys), along one random direction.
+
+    Args:
+        subject: the model, with a graph.
+        length: positions of its input.
+        seed: of the input and the direction.
+
+    Raises:
+        Exception: what the model raises.
     Cost: one forward and backward of 16 rows for every 16 positions.
     """
-    subject = case.subject
-    if subject.graph is None or subject.module is None:
-        return None
     import torch
 
-    base = case.base(length)
+    base = subject.draw(np.random.default_rng(seed), 1, length)
     found = np.zeros((length, length))
-    rng = torch.Generator().manual_seed(case.seed)
+    rng = torch.Generator().manual_seed(seed)
     for first in range(0, length, ROWS):
         queries = torch.arange(first, min(first + ROWS, length))
         rows = torch.as_tensor(np.repeat(base, len(queries), axis=0))
-        try:
-            with torch.enable_grad():
-                out, inputs = _differentiable(subject, rows)
-                out = out.reshape(*out.shape[:2], -1)
-                weights = torch.zeros_like(out)
-                one = torch.randn(out.shape[-1], generator=rng, dtype=torch.float64)
-                weights[torch.arange(len(queries)), queries] = one.to(out.dtype)
-                (slope,) = torch.autograd.grad(out, inputs, weights)
-        except Exception as error:
-            raise Failed("call fails", f"gradients: {type(error).__name__}: {error}") from error
+        with torch.enable_grad():
+            out, inputs = _differentiable(subject, rows)
+            out = out.reshape(*out.shape[:2], -1)
+            weights = torch.zeros_like(out)
+            one = torch.randn(out.shape[-1], generator=rng, dtype=torch.float64)
+            weights[torch.arange(len(queries)), queries] = one.to(out.dtype)
+            (slope,) = torch.autograd.grad(out, inputs, weights)
         slope = slope.double().reshape(len(queries), length, -1)
-        if not slope.isfinite().all():
-            where = int(queries[(~slope.isfinite()).flatten(1).any(1)][0])
-            raise Failed("gradient not finite", f"gradient of output {where} is not finite")
         found[first : first + len(queries)] = slope.norm(dim=-1).numpy()
-        case.ledger.forwards += 1
     return found
 
 
@@ -107,7 +123,8 @@ def probe(case: Case, plan: Plan) -> None:
             raise
         case.ledger.found(
             Finding(kind="broken", probe="jacobian", length=length, cause=failure.cause,
-                    detail=failure.detail, seed=case.seed)
+                    detail=failure.detail, seed=case.seed,
+                    reproducer=_replay(case, length, "slopes.max()", "not finite"))
         )  # fmt: skip
         return
     if slopes is None:
@@ -126,7 +143,9 @@ def _compare(case: Case, length: int, slopes: Array, moved: Array, reach: Array)
         case.ledger.found(
             Finding(kind="leak", probe="jacobian", length=length, pair=(query, key),
                     size=float(slopes[alone].max() / slopes.max()), cause=cause, seed=case.seed,
-                    detail=of_leak(slopes * hidden, reach, None)[1])
+                    detail=of_leak(slopes * hidden, reach, None)[1],
+                    reproducer=_replay(case, length, f"slopes[{query}, {key}] / slopes.max()",
+                                       f"output {query} has a gradient by hidden input {key}"))
         )  # fmt: skip
     unseen = int((moved & (slopes == 0)).sum())
     below = int((~moved & (slopes > 0)).sum())
@@ -139,3 +158,8 @@ def _compare(case: Case, length: int, slopes: Array, moved: Array, reach: Array)
         )
     if below:
         case.ledger.note(text + f"{below} pairs have a gradient and moved no bit (below rounding)")
+
+
+def _replay(case: Case, length: int, number: str, says: str) -> str:
+    slopes = f"slopes = gradient_map(subject, {length}, seed={case.seed})"
+    return replay.replay(case, slopes, f"print({number})  # {says}", double=True)

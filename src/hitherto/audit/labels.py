@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import Case, gap, scale
 from hitherto.audit.ledger import Failed
 from hitherto.audit.plan import Plan
@@ -10,6 +11,8 @@ from hitherto.audit.subject import Array
 
 IGNORED = -100
 """Label of a position that is not scored."""
+ROWS, UNSCORED = 3, slice(2, 4)
+"""Rows of tokens, and the positions whose labels are ignored."""
 CLOSE = 1e-3
 """Losses this close, relatively, are the same."""
 
@@ -23,10 +26,9 @@ def probe(case: Case, plan: Plan) -> None:
         case.ledger.miss("labels", "the model computes no loss")
         return
     length = next((n for n in plan.lengths if n >= 8), plan.lengths[-1])
-    rng = np.random.default_rng(case.seed)
-    tokens = subject.draw(rng, 3, length)
-    labels = subject.redraw(rng, tokens)
-    labels[0, : length // 2] = IGNORED
+    tokens = subject.draw(np.random.default_rng(case.seed), ROWS, length)
+    labels = case.other(tokens, 0)
+    labels[:, UNSCORED] = IGNORED
     if subject.loss is not None:
         with case.ledger.probing("labels: loss"):
             _loss(case, tokens, labels)
@@ -75,9 +77,19 @@ def _loss(case: Case, tokens: Array, labels: Array) -> None:
     if (fits and "" not in fits) or not fits:
         cause = fits[0] if fits else "losses of rows mix" if mixed else "loss not reproduced"
         own = float(losses(out, labels, case.subject.shift)[:, 0].mean())
-        _tell(case, tokens, cause, f"loss {float(told.mean()):.5g}, by hand {own:.5g}")
+        code = (
+            f"hand = losses(subject.run(x), y, {case.subject.shift})[:, 0].mean()",
+            "print(abs(np.mean(subject.loss(x, y)) - hand))  # the model's loss, and by hand",
+        )
+        _tell(case, tokens, cause, f"loss {float(told.mean()):.5g}, by hand {own:.5g}", code)
     elif mixed:
-        _tell(case, tokens, "losses of rows mix", mixed)
+        code = (
+            "z = y.copy()",
+            f"z[1] = changed(subject, x, {case.seed}, 1)[1]",
+            "apart = abs(subject.loss(x, y) - subject.loss(x, z))",
+            "print(max(apart[0], apart[2]))  # only row 1 has other labels",
+        )
+        _tell(case, tokens, "losses of rows mix", mixed, code)
     case.ledger.note(
         f"labels: loss against the outputs' own, shifts {sorted({w[0] for w in ways.values()})}"
     )
@@ -99,7 +111,7 @@ def _mixed(case: Case, tokens: Array, labels: Array, told: Array) -> str:
     if told.size == 1:
         return ""
     other = labels.copy()
-    other[1] = case.subject.redraw(np.random.default_rng(case.seed + 5), tokens)[1]
+    other[1] = case.other(tokens, 1)[1]
     moved = _call(case.subject.loss, tokens, other).ravel() != told.ravel()
     moved[1] = False
     return (
@@ -109,19 +121,31 @@ def _mixed(case: Case, tokens: Array, labels: Array, told: Array) -> str:
 
 def _forward(case: Case, tokens: Array, labels: Array) -> None:
     """Other labels must not move any output."""
-    other = case.subject.redraw(np.random.default_rng(case.seed + 5), tokens)
+    other = case.other(tokens, 1)
     one, two = (_call(case.subject.labelled, tokens, which) for which in (labels, other))
     one, two = (a.reshape(*a.shape[:2], -1) for a in (one, two))
     size = float((gap(one, two) / scale(one)).max())
     if size > case.floor:
         where = int(np.argmax(gap(one, two).max(0)))
-        _tell(case, tokens, "label reaches its own prediction",
-              f"output {where} moves with the labels", size)  # fmt: skip
+        cause, detail = "label reaches its own prediction", f"output {where} moves with the labels"
+        code = (
+            f"z = changed(subject, x, {case.seed}, 1)",
+            "a, b = subject.labelled(x, y), subject.labelled(x, z)",
+            f"print(moved(a, b)[:, {where}].max())  # the same tokens, other labels",
+        )
+        _tell(case, tokens, cause, detail, code, size)
     case.ledger.note("labels: other labels, the same outputs")
 
 
-def _tell(case: Case, tokens: Array, cause: str, detail: str, size: float = 0.0) -> None:
+def _tell(
+    case: Case, tokens: Array, cause: str, detail: str, code: tuple[str, ...], size: float = 0.0
+) -> None:
+    drawn = (
+        replay.base(case, tokens.shape[1], ROWS),
+        f"y = changed(subject, x, {case.seed}, 0)",
+        f"y[:, {UNSCORED.start}:{UNSCORED.stop}] = {IGNORED}",
+    )
     case.ledger.found(
         Finding(kind="label", probe="labels", length=tokens.shape[1], size=size, cause=cause,
-                detail=detail, seed=case.seed)
+                detail=detail, seed=case.seed, reproducer=replay.replay(case, *drawn, *code))
     )  # fmt: skip

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import Case
-from hitherto.audit.cause import ATTENTION, SCORES, of_blind, of_leak
+from hitherto.audit.guess import ATTENTION, SCORES, of_blind, of_leak
 from hitherto.audit.inside import layer_map, layer_slopes, mixers
 from hitherto.audit.ledger import Failed
 from hitherto.audit.locate import module_of
@@ -81,6 +82,7 @@ def _leak(case: Case, length: int, path: str, sizes: Array, mask: Array) -> None
         Finding(
             kind="leak", probe="layer", mode=case.mode, length=length, pair=(query, key),
             size=float(sizes[~mask].max()), module=name, cause=cause, detail=detail, seed=case.seed,
+            reproducer=_replay(case, path, length, query, key, "must be 0: hidden"),
         )
     )  # fmt: skip
 
@@ -105,8 +107,18 @@ def _blind(case: Case, length: int, path: str, seen: Array, mask: Array) -> None
         Finding(
             kind="blind", probe="layer", mode=case.mode, length=length, pair=(query, key),
             module=_named(case, path), cause=cause, detail=detail, seed=case.seed,
+            reproducer=_replay(case, path, length, query, key, "should not be 0: visible"),
         )
     )  # fmt: skip
+
+
+def _replay(case: Case, path: str, length: int, query: int, key: int, says: str) -> str:
+    return replay.replay(
+        case,
+        f"sizes = module_map(subject, {path!r}, {length}, {replay.rows_of(case)})",
+        f"print(sizes[{query}, {key}])  # how far its output {query} moves with its input {key}; "
+        + says,
+    )
 
 
 def _faint(case: Case, length: int, path: str) -> Array:

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import DRAWS, Case, Versus, gap
-from hitherto.audit.cause import Guess, of_leak
+from hitherto.audit.guess import Guess, of_leak
 from hitherto.audit.influence import Change, Leak, alone, apply, hidden, hidden_changes
-from hitherto.audit.inside import layer_map
+from hitherto.audit.inside import layer_map, opened
 from hitherto.audit.layers import attention_like
 from hitherto.audit.ledger import Failed
 from hitherto.audit.locate import locate, module_of
 from hitherto.audit.plan import Plan
-from hitherto.audit.replay import replay
 from hitherto.audit.report import Finding
 from hitherto.audit.rounding import in_double, limit, small_enough
 from hitherto.audit.steady import mixing, steady
@@ -51,11 +51,12 @@ def leaks(case: Case, length: int, changes: list[Change] | None = None) -> Findi
     if case.rows > 1 and not _alone(case, versus, leak) and mixing(case, length):
         case.rows = 1
         return leaks(case, length, changes)
-    module = at_fault(case, versus, leak)
+    inside = opened(case)
+    module = at_fault(inside, versus, leak)
     known = [f for f in case.ledger.findings if f.kind == "leak" and f.module == module]
     if module and known:
         return known[0]
-    finding = describe(case, versus, leak, reach, module)
+    finding = describe(case, versus, leak, reach, inside, module)
     case.ledger.found(finding)
     return finding
 
@@ -118,16 +119,16 @@ def at_fault(case: Case, versus: Versus, leak: Leak) -> str | None:
 
 
 def describe(
-    case: Case, versus: Versus, leak: Leak, reach: np.ndarray, module: str | None
+    case: Case, versus: Versus, leak: Leak, reach: np.ndarray, inside: Case, module: str | None
 ) -> Finding:
-    """Say of a leak its first pair, cause and how to see it again."""
+    """Say of a leak its first pair, cause and how to see it again; `inside` has the module."""
     length = len(reach)
     draw = leak.change.draw
     columns = np.arange(length) if length <= WHOLE_MAP else _some(leak.change.keys)
     sizes = np.zeros((length, length))
     sizes[:, columns] = alone(case, versus, columns, [draw])
     seen = (sizes > 0) & ~reach
-    cause, detail = _why(case, sizes, reach, module)
+    cause, detail = _why(inside, sizes, reach, module)
     cause = case.cause or cause
     keys, query = np.flatnonzero(leak.change.keys), leak.query
     if seen.any():
@@ -136,7 +137,9 @@ def describe(
     return Finding(
         kind="leak", probe="suffix", mode=case.mode, length=length,
         pair=(query, int(keys[0])), size=float(leak.size), module=module, cause=cause,
-        detail=detail, seed=case.seed, reproducer=replay(case, length, keys, query, draw),
+        detail=detail, seed=case.seed, reproducer=replay.moving(
+            case, length, keys, query, draw, f"must not move with {replay.positions(keys)}"
+        ),
     )  # fmt: skip
 
 

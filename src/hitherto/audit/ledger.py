@@ -1,5 +1,6 @@
 """What an audit has run, found and left out so far."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ class Ledger:
         self.not_covered: list[tuple[str, str]] = []
         self.forwards = 0
         self.undecided = False
+        self.spent: dict[str, float] = {}
 
     def found(self, finding: Finding) -> None:
         """Keep a finding, unless an earlier one tells of the same fault.
@@ -54,6 +56,15 @@ class Ledger:
         """As `miss`, about something without which the verdict cannot be clean."""
         self.undecided = True
         self.miss(what, why)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the wall time of a block to what was spent under this name."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - started
 
     @contextmanager
     def probing(self, what: str) -> Iterator[None]:

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from hitherto.audit.agree import Disagreement, agree
+from hitherto.audit import replay
 from hitherto.audit.case import Case
-from hitherto.audit.cause import SCORES
-from hitherto.audit.declared import Declared
+from hitherto.audit.compare import agree
+from hitherto.audit.guess import SCORES
 from hitherto.audit.inside import mixers
 from hitherto.audit.leak import leaks
-from hitherto.audit.ledger import Failed, Ledger
+from hitherto.audit.ledger import Failed
 from hitherto.audit.plan import Plan
 from hitherto.audit.report import Finding
-from hitherto.audit.rounding import twin
-from hitherto.audit.subject import Subject
+from hitherto.audit.rounding import in_own_precision, twin
+from hitherto.audit.subject import Array, Subject
 from hitherto.errors import ModelError, explain
-from hitherto.mask import Causal
 
 USUAL = ("train", "bfloat16", "batch 1", "scaled")
 """Modes of every torch module, run by "auto"."""
@@ -53,8 +52,7 @@ def mode(subject: Subject, name: str) -> Subject:
 
 def _mixing(subject: Subject) -> list[str]:
     """Paths of the modules that mix positions, where scores may hide under any name."""
-    case = Case(subject=subject, declared=Declared.of(Causal(), None), ledger=Ledger())
-    return list(mixers(case, max(subject.min_length, 8)))
+    return list(mixers(Case(subject=subject), max(subject.min_length, 8)))
 
 
 def _copied(module, name: str, paths: Sequence[str] = ()):
@@ -146,8 +144,11 @@ def _run(case: Case, plan: Plan, name: str) -> None:
     if case.noisy:
         return
     if name in case.subject.variants or name in ("compiled", "batch 1"):
+        # To compile a float64 copy as well would take as long again.
+        whole = in_own_precision(case) if name == "compiled" else case
+        made = {id(whole.subject): subject}
         for length in plan.short:
-            _compare(case, name, subject, length)
+            _compare(whole, name, made, length)
 
 
 def _scalable(case: Case) -> bool:
@@ -158,18 +159,29 @@ def _scalable(case: Case) -> bool:
     return True
 
 
-def _compare(case: Case, name: str, subject: Subject, length: int) -> None:
-    """The same input in this mode and in the plain forward must give the same outputs."""
+def _compare(case: Case, name: str, made: dict[int, Subject], length: int) -> None:
+    """The same input in this mode and in the plain forward must give the same outputs.
+
+    `made` holds subjects in this mode, by the id of the plain one: it and its float64 copy.
+    """
     x = case.base(length)
     whole = x.repeat(case.rows, axis=0)
 
-    def there(plain: Subject):
-        return mode(plain, name).run(x)
+    def there(plain: Subject) -> Array:
+        if id(plain) not in made:
+            made[id(plain)] = mode(plain, name)
+        return made[id(plain)].run(x)
 
-    found: Disagreement | None = agree(case, lambda plain: plain.run(whole)[:1], there)
+    found = agree(case, lambda plain: plain.run(whole)[:1], there)
     if found:
         case.ledger.found(
             Finding(kind="inconsistent", probe="modes", mode=name, length=length, size=found.size,
                     pair=None, cause="modes disagree", seed=case.seed,
-                    detail=f"output {found.position} differs from the plain forward")
+                    detail=f"output {found.position} differs from the plain forward",
+                    reproducer=replay.pair(
+                        case, [replay.base(case, length)],
+                        f"subject.run(np.repeat(x, {case.rows}, axis=0))[:1]",
+                        f"mode(subject, {name!r}).run(x)", f"0, {found.position}",
+                        "the same input in two modes", found.double,
+                    ))
         )  # fmt: skip

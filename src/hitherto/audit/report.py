@@ -81,6 +81,8 @@ class Report:
     """Forward passes of at most 16 rows; a cached step counts as one too."""
     seconds: float = 0.0
     """Wall time."""
+    spent: dict[str, float] = field(default_factory=dict, repr=False)
+    """Wall time of the plain forward and of each probe, by name, where it was over 1 ms."""
     seed: int = 0
     """Seed of all inputs."""
     declared_map: np.ndarray | None = field(default=None, repr=False)
@@ -205,6 +207,7 @@ SCHEMA = {
         },
         "forwards": _WHOLE,
         "seconds": _NUMBER,
+        "spent": {"type": "object", "additionalProperties": _NUMBER},
         "seed": _WHOLE,
         "declared_map": _MAP,
         "measured_map": _MAP,

@@ -1,18 +1,19 @@
 """What a model must not remember or read: an earlier request, a used cache, unwritten memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import Case, checked, gap, scale
 from hitherto.audit.ledger import Failed
 from hitherto.audit.plan import Plan
 from hitherto.audit.report import Finding
 from hitherto.audit.rounding import around
-from hitherto.audit.stages import stage_length, staged
-from hitherto.audit.subject import Array
+from hitherto.audit.stages import stage_length, staged, stages_of
+from hitherto.audit.subject import Array, Subject
 
 POISON = (3e4, -7e3)
 """Large finite values: a hidden NaN would reach the output of correct code too."""
@@ -40,12 +41,14 @@ def probe(case: Case, plan: Plan) -> None:
 
 
 def _cuts(length: int) -> list[int]:
-    middle = max(length // 2, 1)
-    return [middle, *range(middle + 1, length)]
+    return list(range(max(length // 2, 1), length))
 
 
-def _moved(case: Case, one: Array, two: Array, probe: str, cause: str, mode: str, detail: str):
-    """Report outputs that should have the same bits and have not."""
+def _compare(
+    case: Case, one: Array, two: Array, code: Sequence[str], *, probe: str, cause: str, mode: str,
+    detail: str,
+) -> None:  # fmt: skip
+    """Report outputs that should have the same bits and have not; `code` makes them as a and b."""
     one, two = (np.asarray(a).reshape(*np.shape(a)[:2], -1) for a in (one, two))
     if one.shape != two.shape:
         raise Failed("output does not follow the input", f"shapes {one.shape} and {two.shape}")
@@ -55,7 +58,11 @@ def _moved(case: Case, one: Array, two: Array, probe: str, cause: str, mode: str
         case.ledger.found(
             Finding(kind="unstable", probe=probe, mode=mode, length=one.shape[1],
                     size=min(size, 1e300), cause=cause, seed=case.seed,
-                    detail=f"{detail}; output {int(np.argmax(sizes))} moves")
+                    detail=f"{detail}; output {int(np.argmax(sizes))} moves",
+                    reproducer=replay.replay(
+                        case, replay.base(case, one.shape[1]), *code,
+                        "print(moved(a, b).max())  # the same bits are due",
+                    ))
         )  # fmt: skip
 
 
@@ -65,8 +72,13 @@ def _history(case: Case, length: int) -> None:
     first = case.run(x)
     for other in others:
         case.run(other)
-    _moved(case, first, case.run(x), "reuse", "state kept between calls", "eval",
-           "the same request gives other outputs after two others")  # fmt: skip
+    code = (
+        "a = subject.run(x)",
+        f"for i in range(2): subject.run(changed(subject, x, {case.seed}, i))",
+        "b = subject.run(x)",
+    )
+    _compare(case, first, case.run(x), code, probe="reuse", cause="state kept between calls",
+             mode="eval", detail="the same request gives others after two others")  # fmt: skip
     case.ledger.note("reuse: the same request first and fourth")
 
 
@@ -82,9 +94,20 @@ def _same_cache(case: Case, length: int) -> None:
             state = stages.start(1, kind)
             _steps(case, other, kind, state)
             again = _steps(case, x, kind, stages.reuse(state))
-            _moved(case, fresh, again, "reuse", "cache reused dirty", f"second call ({kind})",
-                   "an emptied cache gives other outputs than a new one")  # fmt: skip
+            _compare(case, fresh, again, _again(case, length, kind), probe="reuse",
+                     cause="cache reused dirty", mode=f"second call ({kind})",
+                     detail="an emptied cache gives other outputs than a new one")  # fmt: skip
             case.ledger.note(f"reuse: second call with the same {kind} cache")
+
+
+def _again(case: Case, length: int, kind: str) -> tuple[str, ...]:
+    rest = f"{kind!r}, {replay.positions(_cuts(length))}"
+    return (
+        f"a = staged(subject, x, {rest})",
+        f"state = subject.stages.start(1, {kind!r})",
+        f"staged(subject, changed(subject, x, {case.seed}, 0), {rest}, state)",
+        f"b = staged(subject, x, {rest}, subject.stages.reuse(state))",
+    )
 
 
 def _steps(case: Case, x: Array, kind: str, state=None) -> Array:
@@ -103,12 +126,13 @@ def _unwritten(case: Case, length: int) -> None:
         case.ledger.miss("memory never written", "only torch's own memory can be filled")
         return
     x, stages = case.base(length), case.subject.stages
-    runs = {"eval": lambda subject: checked(subject.run, x)}
+    runs = {"eval": (lambda subject: checked(subject.run, x), "subject.run(x)")}
     for kind in stages.kinds if stages else ():
-        runs[f"decode ({kind})"] = lambda subject, kind=kind: _steps(
-            replace(case, subject=subject), x, kind
+        runs[f"decode ({kind})"] = (
+            lambda subject, kind=kind: _steps(replace(case, subject=subject), x, kind),
+            f"staged(subject, x, {kind!r}, {replay.positions(_cuts(length))})",
         )
-    for mode, run in runs.items():
+    for mode, (run, code) in runs.items():
         with case.ledger.probing(f"memory never written ({mode})"):
             first, again, other = (
                 run(around(case.subject, lambda value=value: filled(value)))
@@ -118,8 +142,12 @@ def _unwritten(case: Case, length: int) -> None:
             if not np.array_equal(first, again):
                 case.ledger.miss(f"memory never written ({mode})", "calls differ anyway")
                 continue
-            detail = "outputs depend on what torch.empty holds"
-            _moved(case, again, other, "poison", "reads memory never written", mode, detail)
+            both = (
+                f"with filled({v}): {name} = {code}" for v, name in zip(POISON, "ab", strict=True)
+            )
+            _compare(case, again, other, tuple(both), probe="poison",
+                     cause="reads memory never written", mode=mode,
+                     detail="outputs depend on what torch.empty holds")  # fmt: skip
             case.ledger.note(f"poison: memory never written ({mode})")
 
 
@@ -149,18 +177,25 @@ def _unused_slots(case: Case, length: int) -> None:
     x = case.base(length)
     for kind in stages.kinds:
         with case.ledger.probing(f"unused cache slots ({kind})"):
-            outs = []
-            for value in (0.0, *POISON):
-                state = stages.start(1, kind)
-                first, rest = x[:, : length // 2], x[:, length // 2 :]
-                stages.step(state, first)
-                stages.poison(state, value)
-                outs.append(staged(case.subject, rest, kind, list(range(1, rest.shape[1])), state))
-            for out in outs[1:]:
-                cause, mode = "reads memory never written", f"decode ({kind})"
-                detail = "outputs depend on unused slots of the cache"
-                _moved(case, outs[0], out, "poison", cause, mode, detail)
+            clean = poisoned(case.subject, x, kind, 0.0)
+            for value in POISON:
+                code = (f"a, b = (poisoned(subject, x, {kind!r}, v) for v in (0.0, {value}))",)
+                _compare(case, clean, poisoned(case.subject, x, kind, value), code,
+                         probe="poison", cause="reads memory never written",
+                         mode=f"decode ({kind})",
+                         detail="outputs depend on unused slots of the cache")  # fmt: skip
             case.ledger.note(f"poison: unused slots of the {kind} cache")
+
+
+def poisoned(subject: Subject, x: Array, kind: str, value: float) -> Array:
+    """Give half to a cache, fill its unused slots with a value, and decode the rest."""
+    stages = stages_of(subject)
+    assert stages.poison is not None
+    state, half = stages.start(len(x), kind), x.shape[1] // 2
+    first = np.asarray(stages.step(state, x[:, :half]))
+    stages.poison(state, value)
+    rest = staged(subject, x[:, half:], kind, range(1, x.shape[1] - half), state)
+    return np.concatenate([first, rest], axis=1)
 
 
 def _greedy(case: Case, length: int) -> None:
@@ -185,5 +220,16 @@ def _greedy(case: Case, length: int) -> None:
             Finding(kind="inconsistent", probe="generate", mode="generate",
                     length=whole.shape[1], size=float(short.max()), cause="stages disagree",
                     detail=f"new token {where} is not what the plain forward ranks first",
-                    seed=case.seed)
+                    seed=case.seed, reproducer=_chosen(case, x.shape[1], new.shape[1]))
         )  # fmt: skip
+
+
+def _chosen(case: Case, length: int, count: int) -> str:
+    return replay.replay(
+        case,
+        replay.base(case, length),
+        f"new = np.asarray(subject.stages.generate(x, {count}))",
+        f"out = subject.run(np.concatenate([x, new], axis=1))[:, {length - 1}:-1]",
+        "chosen = np.take_along_axis(out, new[..., None], axis=-1)[..., 0]",
+        "print((out.max(-1) - chosen).max())  # logits by which the choice falls short",
+    )

@@ -65,13 +65,19 @@ def around(subject: Subject, context: Callable[[], AbstractContextManager]) -> S
 
         return None if function is None else call
 
+    def variant(made):
+        return made and (lambda *module: around(made(*module), context))
+
+    names = ("start", "step", "padded", "generate")
     stages = subject.stages and replace(
-        subject.stages,
-        **{n: inside(getattr(subject.stages, n)) for n in ("start", "step", "generate")},
+        subject.stages, **{name: inside(getattr(subject.stages, name)) for name in names}
     )
-    names = ("run", "graph", "padded", "packed", "loss", "labelled")
+    names = ("run", "graph", "padded", "packed", "packed_masked", "loss", "labelled")
     calls = {name: inside(getattr(subject, name)) for name in names}
-    return replace(subject, stages=stages, **calls)
+    variants = {name: variant(made) for name, made in subject.variants.items()}
+    return replace(
+        subject, stages=stages, variants=variants, rebuild=variant(subject.rebuild), **calls
+    )
 
 
 @contextmanager
@@ -117,6 +123,11 @@ def in_double(case: Case) -> Case | None:
     return double and replace(
         case, subject=double, floor=SMALL, double=True, noisy=False, strict=False, maps={}
     )
+
+
+def in_own_precision(case: Case) -> Case:
+    """Return the case without a float64 copy, where that would run something else, or too long."""
+    return replace(case, subject=replace(case.subject, rebuild=None))
 
 
 def small_enough(case: Case, out: Array, size: float) -> bool:

@@ -3,15 +3,16 @@
 Prefill, chunked prefill, decode, and several tokens at once on a cache.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hitherto.audit.agree import Disagreement, agree
+from hitherto.audit import replay
 from hitherto.audit.case import ROWS, Case
+from hitherto.audit.compare import Disagreement, agree
 from hitherto.audit.influence import influence
 from hitherto.audit.ledger import Failed
 from hitherto.audit.locate import first_differing
@@ -39,13 +40,21 @@ def probe(case: Case, plan: Plan) -> None:
         return
     length = stage_length(case, plan)
     for kind in stages.kinds:
-        done = []
+        done, told = [], set()
         for name, cuts in cuttings(case, length, brief=kind != stages.kinds[0]):
+            if (way := _way(name)) in told:
+                continue
             with case.ledger.probing(stage_name(name, kind, stages.kinds)):
-                _compare(case, length, name, kind, cuts)
+                if not _compare(case, length, name, kind, cuts):
+                    told.add(way)
                 done.append(name)
         if done:
             case.ledger.note(f"stages, {kind} cache, length {length}: {', '.join(done)}")
+
+
+def _way(name: str) -> tuple[str, bool]:
+    """Prefill, chunks, decode, ...: of each, the first cut that differs is told."""
+    return name.split()[0], "decode" in name
 
 
 def stage_length(case: Case, plan: Plan) -> int:
@@ -97,7 +106,7 @@ def stages_of(subject: Subject) -> Stages:
     return subject.stages
 
 
-def staged(subject: Subject, x: Array, kind: str, cuts: list[int], state: Any = None) -> Array:
+def staged(subject: Subject, x: Array, kind: str, cuts: Sequence[int], state: Any = None) -> Array:
     """Give a sequence piece by piece; return the outputs of all positions."""
     stages = stages_of(subject)
     state = stages.start(len(x), kind) if state is None else state
@@ -110,7 +119,8 @@ def staged(subject: Subject, x: Array, kind: str, cuts: list[int], state: Any = 
     return out
 
 
-def _compare(case: Case, length: int, name: str, kind: str, cuts: list[int]) -> None:
+def _compare(case: Case, length: int, name: str, kind: str, cuts: list[int]) -> bool:
+    """Return whether a way to cut agrees with the plain forward; report it if not."""
     x = np.concatenate([case.base(length), case.other(case.base(length), 0)])
     stages = stages_of(case.subject)
     case.ledger.forwards += 1 + len(cuts)
@@ -118,18 +128,11 @@ def _compare(case: Case, length: int, name: str, kind: str, cuts: list[int]) -> 
         case, lambda s: s.run(x), lambda s: staged(s, x, kind, cuts),
         both=name in ("prefill", "decode"),
     )  # fmt: skip
+    if not found or kind in stages.lossy:
+        return True
     mode = stage_name(name, kind, stages.kinds)
-    if found and kind not in stages.lossy and not _told(case, mode, kind):
-        case.ledger.found(_finding(case, length, mode, kind, cuts, found, x))
-
-
-def _told(case: Case, mode: str, kind: str) -> bool:
-    """Whether a fault is known of this way to cut (prefill, chunks, decode, ...) and cache."""
-    known = [f for f in case.ledger.findings if f.probe == "stages"]
-    return any(
-        f.mode.split()[0] == mode.split()[0] and ((f"({kind})" in f.mode) == (f"({kind})" in mode))
-        for f in known
-    )
+    case.ledger.found(_finding(case, length, mode, kind, cuts, found, x))
+    return False
 
 
 def _finding(
@@ -140,7 +143,7 @@ def _finding(
         kind="inconsistent", probe="stages", mode=mode, length=length, pair=pair,
         size=found.size, module=_module(case, kind, cuts, found.position, x), cause=cause,
         detail=f"first seen at output {_first(case, found)}; {detail}", seed=case.seed,
-        reproducer=_replay(case, length, kind, cuts),
+        reproducer=_replay(case, length, kind, cuts, found),
     )  # fmt: skip
 
 
@@ -216,12 +219,14 @@ def _module(case: Case, kind: str, cuts: list[int], position: int, x: Array) -> 
         return None
 
 
-def _replay(case: Case, length: int, kind: str, cuts: list[int]) -> str:
-    return (
-        "import numpy as np\n"
-        "from hitherto.audit import adapt, staged\n"
-        f"subject = {case.subject.code}  # {case.subject.name}\n"
-        f"x = subject.draw(np.random.default_rng({case.seed}), 1, {length})\n"
-        f"cuts = {cuts if len(cuts) < 12 or np.ptp(np.diff(cuts)) else f'list(range({cuts[0]}, {length}, {cuts[1] - cuts[0]}))'}\n"  # noqa: E501
-        f"print(abs(subject.run(x) - staged(subject, x, {kind!r}, cuts)).max(axis=(0, 2)))"
-    )
+def _replay(case: Case, length: int, kind: str, cuts: list[int], found: Disagreement) -> str:
+    steps = f"staged(subject, x, {kind!r}, {replay.positions(cuts)})"
+    drawn = [
+        replay.base(case, length),
+        f"x = np.concatenate([x, changed(subject, x, {case.seed}, 0)])",
+        f"{steps}  # an earlier session must not matter",
+    ]
+    return replay.pair(
+        case, drawn, "subject.run(x)", steps, f":, {found.position}",
+        "the plain forward, and piece by piece", found.double,
+    )  # fmt: skip

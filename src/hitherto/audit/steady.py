@@ -5,6 +5,7 @@ Asked when the base input gave other bits: at a second call, or in a slot beside
 
 import numpy as np
 
+from hitherto.audit import replay
 from hitherto.audit.case import Case, Versus, gap, scale
 from hitherto.audit.ledger import Failed
 from hitherto.audit.locate import locate
@@ -94,9 +95,8 @@ def mixing(case: Case, length: int) -> bool:
 
 def _mixing(case: Case, length: int, kept: np.ndarray) -> bool:
     base = np.repeat(case.base(length), case.rows, axis=0)
-    other = base.copy()
-    for row in np.flatnonzero(~kept):
-        other[row] = case.other(base[:1], int(row))[0]
+    other = np.concatenate([case.other(base[:1], row) for row in range(case.rows)])
+    other[kept] = base[:1]
     still = np.repeat(kept[:, None], length, axis=1)
     one, two = case.run(base), case.run(other)
     size = float((gap(one, two) / scale(one))[still].max())
@@ -111,30 +111,28 @@ def _mixing(case: Case, length: int, kept: np.ndarray) -> bool:
         Finding(
             kind="leak", probe="batch", mode=case.mode, length=length, size=size, module=module,
             cause="batch rows mix", detail="a row moves when only other rows of its batch change",
-            seed=case.seed, reproducer=_neighbours(case, length),
+            seed=case.seed, reproducer=_neighbours(case, kept, length),
         )
     )  # fmt: skip
     return True
 
 
 def _again(case: Case, length: int) -> str:
-    return (
-        "import numpy as np\n"
-        "from hitherto.audit import adapt, mode\n"
-        f"subject = mode({case.subject.code}, {case.mode!r})  # {case.subject.name}\n"
-        f"x = subject.draw(np.random.default_rng({case.seed}), 1, {length})\n"
-        "print(abs(subject.run(x) - subject.run(x)).max())  # not 0"
+    return replay.replay(
+        case,
+        replay.base(case, length),
+        f"outs = [subject.run(np.repeat(x, {case.rows}, axis=0)) for _ in range(6)]",
+        "print(max(moved(outs[0], out).max() for out in outs))  # the same call six times",
     )
 
 
-def _neighbours(case: Case, length: int) -> str:
-    return (
-        "import numpy as np\n"
-        "from hitherto.audit import adapt, changed, mode\n"
-        f"subject = mode({case.subject.code}, {case.mode!r})  # {case.subject.name}\n"
-        f"x = subject.draw(np.random.default_rng({case.seed}), 1, {length})\n"
-        f"y = changed(subject, x, {case.seed}, 1)\n"
-        f"a = subject.run(np.concatenate([x] * {case.rows}))\n"
-        f"b = subject.run(np.concatenate([x] + [y] * {case.rows - 2} + [x]))\n"
-        "print(abs(a - b)[[0, -1]].max())  # not 0: the first and last row have not changed"
+def _neighbours(case: Case, kept: np.ndarray, length: int) -> str:
+    still = replay.positions(np.flatnonzero(kept))
+    return replay.replay(
+        case,
+        replay.base(case, length),
+        f"rows = np.concatenate([changed(subject, x, {case.seed}, i) for i in range({case.rows})])",
+        f"rows[{still}] = x",
+        f"a, b = subject.run(np.repeat(x, {case.rows}, axis=0)), subject.run(rows)",
+        f"print(moved(a, b)[{still}].max())  # these rows have not changed",
     )

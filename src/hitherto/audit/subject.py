@@ -1,6 +1,6 @@
 """What is audited: a model as one function of arrays, and what else it offers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,11 @@ class Stages:
     step: Callable[[Any, Array], Array]
     """(state, tokens (batch, n)) -> outputs (batch, n, outputs) of these tokens; moves the state
     on in place."""
+    padded: Callable[[Any, Array, Array], Array] | None = None
+    """(state, tokens (batch, n), real (batch, n) bool) -> outputs: as the first `step`, of prompts
+    with pads; later steps must go on behind them."""
+    pads: tuple[str, ...] = ("left", "right")
+    """Sides of a prompt on which `padded` takes pads."""
     kinds: tuple[str, ...] = ("default",)
     """Names of the caches offered, e.g. ("growing", "rolling"). The first one runs every probe."""
     lossy: tuple[str, ...] = ()
@@ -47,6 +52,8 @@ class Source:
     """(source) -> encoder states (batch, source length, outputs)."""
     padded: Callable[[Array, Array, Array], Array] | None = None
     """(source, real (batch, source length) bool, target) -> outputs."""
+    kind: Literal["ids", "floats"] = "ids"
+    """What a source position holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +100,10 @@ class Subject:
     """Cached generation."""
     padded: Callable[[Array, Array], Array] | None = None
     """(tokens, real (batch, length) bool) -> outputs; outputs at pads are ignored."""
-    packed: Callable[[Array, list[int]], Array] | None = None
-    """(tokens (1, length), lengths of the documents) -> outputs (1, length, outputs)."""
+    packed: Callable[[Array, Sequence[Sequence[int]]], Array] | None = None
+    """(tokens (batch, length), lengths of the documents of each row) -> outputs."""
+    packed_masked: Callable[[Array, Sequence[Sequence[int]]], Array] | None = None
+    """As `packed`, the model being given a padding mask of ones as well, where it takes one."""
     loss: Callable[[Array, Array], Array | float] | None = None
     """(tokens, labels (batch, length), -100 = ignored) -> the mean loss, or one a row. Labels are
     aligned with tokens: labels[i] belongs to the token at i."""

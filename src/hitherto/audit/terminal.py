@@ -14,7 +14,9 @@ def spell(finding: Finding) -> str:
         f"  {finding.mode}, length {finding.length}{pair}{size} (probe: {finding.probe})",
     ]
     lines += [f"  measured: {finding.detail}"] if finding.detail else []
-    return "\n".join([*lines, f"  next: {finding.next_step}"])
+    lines.append(f"  next: {finding.next_step}")
+    again = [f"    {line}" for line in finding.reproducer.splitlines()]
+    return "\n".join([*lines, "  again, from `model`:", *again] if again else lines)
 
 
 def text(report: Report) -> str:

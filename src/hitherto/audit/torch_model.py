@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from hitherto.audit.adapt import draws, find_axes, first_output, moved, output_axis, require_inputs
-from hitherto.audit.cause import ATTENTION
+from hitherto.audit.guess import ATTENTION
 from hitherto.audit.subject import Array, Stages, Subject
 
 SIZES = re.compile(
@@ -120,7 +120,7 @@ def _around(subject: Subject, calls: Calls, stages: Any) -> Subject:
         module=calls.module,
         rebuild=lambda copy: _around(subject, replace(calls, module=copy, evaluates=False), stages),
         stages=offered,
-        packed=packed_run(calls) if cached and "documents" in parameters else None,
+        **(beside_documents(calls) if cached and "documents" in parameters else {}),
     )
 
 
@@ -146,15 +146,20 @@ def cached_stages(calls: Calls) -> Stages:
     return Stages(start=start, step=step, kinds=kinds, reuse=reuse if emptied else None)
 
 
-def packed_run(calls: Calls) -> Any:
-    """(tokens (1, length), lengths) -> outputs, by `forward(tokens, documents=...)`."""
+def beside_documents(calls: Calls) -> dict[str, Callable]:
+    """`packed` and `padded` of a module with `forward(tokens, documents=...)`; -1 is a pad."""
 
-    def run(tokens: Array, lengths: list[int]) -> Array:
-        ids = np.repeat(np.arange(len(lengths)), lengths)[None]
+    def run(tokens: Array, ids: Array) -> Array:
         with torch.no_grad(), eval_mode(calls.module, calls.evaluates):
             return numpy_of(calls.module(calls.tensor(tokens), documents=torch.as_tensor(ids)))
 
-    return run
+    def packed(tokens: Array, lengths: Sequence[Sequence[int]]) -> Array:
+        return run(tokens, np.stack([np.repeat(np.arange(len(own)), own) for own in lengths]))
+
+    def padded(tokens: Array, real: Array) -> Array:
+        return run(tokens, np.where(real, 0, -1))
+
+    return {"packed": packed, "padded": padded}
 
 
 @contextmanager

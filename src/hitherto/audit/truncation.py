@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from hitherto.audit.agree import agree
+from hitherto.audit import replay
 from hitherto.audit.case import Case
-from hitherto.audit.locate import first_differing
+from hitherto.audit.compare import agree
+from hitherto.audit.isolate import module_between
 from hitherto.audit.plan import Plan
 from hitherto.audit.report import Finding
-from hitherto.audit.rounding import twin_of
 
 
 def probe(case: Case, plan: Plan) -> None:
@@ -35,20 +35,19 @@ def _cut(case: Case, length: int, cut: int) -> bool:
     found = agree(case, lambda s: s.run(x)[:, :cut], lambda s: s.run(x[:, :cut]))
     if not found:
         return False
-    subject = twin_of(case) or case.subject
-    module = first_differing(
-        subject,
-        lambda: subject.run(x),
-        lambda: subject.run(x[:, :cut]),
-        (np.arange(length)[None] < cut, np.ones((1, cut), bool)),
-        1e-9 if subject is not case.subject else 1e-3,
-    )
+    where = np.arange(length)[None] < cut, np.ones((1, cut), bool)
+    module = module_between(case, lambda s: s.run(x), lambda s: s.run(x[:, :cut]), where)
     case.ledger.found(
         Finding(
             kind="inconsistent", probe="truncation", length=length, size=found.size,
             module=module, cause="depends on the length", seed=case.seed,
             detail=f"the first {cut} of {length} positions alone give another output "
             f"{found.position}",
+            reproducer=replay.pair(
+                case, [replay.base(case, length)], f"subject.run(x)[:, :{cut}]",
+                f"subject.run(x[:, :{cut}])", f"0, {found.position}",
+                "with and without what follows", found.double,
+            ),
         )
     )  # fmt: skip
     return True

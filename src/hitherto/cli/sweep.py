@@ -11,7 +11,8 @@ from rich.console import Console
 
 from hitherto.cli.terminal import FINDING, OK, USAGE, console, say
 from hitherto.errors import Unsupported, explain
-from hitherto.integrations.sweep import COLUMNS, Row
+from hitherto.integrations.columns import COLUMNS
+from hitherto.integrations.sweep import Row
 from hitherto.integrations.sweep import sweep as run_sweep
 from hitherto.integrations.sweep_page import covered, page, table
 
@@ -26,13 +27,12 @@ def sweep(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     chosen = _names(columns) or list(COLUMNS)
     started, rows = time.monotonic(), []
-    for row in run_sweep(
-        _names(only), chosen, jobs=jobs or min(os.cpu_count() or 1, 8), timeout_s=timeout
-    ):
+    jobs = jobs or min(os.cpu_count() or 1, 8)
+    for row in run_sweep(_names(only), chosen, jobs=jobs, timeout_s=timeout):
         rows.append(row)
         _tell(screen, row)
     rows.sort(key=lambda row: (row.task, row.name))
-    _close(screen, rows, chosen, time.monotonic() - started)
+    _close(screen, rows, chosen, time.monotonic() - started, jobs)
     if html:
         html.write_text(page(rows, chosen))
         say(screen, f"page: {html}")
@@ -68,13 +68,25 @@ def _tell(screen: Console, row: Row) -> None:
             say(screen, f"    {name}: {cell.note}")
 
 
-def _close(screen: Console, rows: list[Row], columns: list[str], seconds: float) -> None:
+def _close(screen: Console, rows: list[Row], columns: list[str], seconds: float, jobs: int) -> None:
     say(screen)
     say(screen, table(rows, columns))
     say(screen)
     for line in covered(rows):
         say(screen, line)
-    say(screen, f"{len(rows)} architectures in {seconds:.0f} s")
+    say(screen, f"{len(rows)} architectures in {seconds:.0f} s with {jobs} processes at a time, of")
+    say(screen, f"which {_parts(rows)}")
+
+
+def _parts(rows: list[Row]) -> str:
+    """Say what the processes spent their time on, all together."""
+    spent: dict[str, float] = {}
+    for row in rows:
+        for part, seconds in row.spent.items():
+            spent[part] = spent.get(part, 0.0) + seconds
+    rest = sum(row.seconds for row in rows) - sum(spent.values())
+    told = {part: f"{s:.0f} s" for part, s in {**spent, "other": rest}.items() if s >= 0.5}
+    return "; ".join(f"{part} {seconds}" for part, seconds in told.items())
 
 
 def _plain(rows: list[Row]) -> dict:

@@ -22,6 +22,8 @@ class State:
     cache: Any
     seen: int = 0
     more: dict[str, Any] | None = None
+    real: Array | None = None
+    """bool (batch, seen), where pads came in."""
 
 
 def stages(calls: Calls, source: Array | None = None) -> Stages | None:
@@ -49,6 +51,11 @@ def stages(calls: Calls, source: Array | None = None) -> Stages | None:
         given |= {"use_cache": True} if "use_cache" in calls.accepts else {}
         if state.cache is not None:
             given[name] = state.cache
+        if state.real is not None:
+            missing = state.seen + tokens.shape[1] - state.real.shape[1]
+            state.real = np.pad(state.real, ((0, 0), (0, missing)), constant_values=True)
+            if not state.seen or not calls.keeps_states:
+                given |= calls.beside_pads(state.real, tokens.shape[1])
         with torch.no_grad():
             calls.model.eval()
             out = calls.model(**given)
@@ -57,9 +64,15 @@ def stages(calls: Calls, source: Array | None = None) -> Stages | None:
             raise ValueError(f"the model returned no {name}")
         return numpy_of(out.logits)
 
+    def padded(state: State, tokens: Array, real: Array) -> Array:
+        state.real = real
+        return step(state, tokens)
+
     plain = source is None
+    masked = plain and "attention_mask" in calls.accepts
     return Stages(
         start=start, step=step, kinds=kinds, poison=_poison, reuse=_emptied,
+        padded=padded if masked else None, pads=("left",),
         generate=calls.generate if plain and hasattr(calls.model, "generate") else None,
     )  # fmt: skip
 

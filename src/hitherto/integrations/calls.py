@@ -1,6 +1,7 @@
 """How a transformers model is called: its own names for the cache, masks and positions."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,15 @@ class Calls:
     def cache_name(self) -> str | None:
         """What this forward calls its cache."""
         return next((name for name in CACHES if name in self.accepts), None)
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether it caches states alone, no keys: its steps then take no mask of what came before.
+
+        So it is where the library calls a model stateful that takes no positions, and in XLNet.
+        """
+        stateful = getattr(self.model, "_is_stateful", False)
+        return self.cache_name == "mems" or (stateful and "position_ids" not in self.accepts)
 
     @property
     def two_sided(self) -> bool:
@@ -75,15 +85,20 @@ class Calls:
         return next(self.model.parameters()).device
 
     def padded(self, tokens: Array, real: Array) -> Array:
-        """Run with an attention mask, positions counted from each row's first real token.
+        """Run with an attention mask, positions counted from each row's first real token."""
+        return self.numbers(tokens, **self.beside_pads(real, tokens.shape[1]))
 
-        That is what `generate` passes; a model that takes no positions must derive them.
+    def beside_pads(self, real: Array, count: int) -> dict[str, Any]:
+        """Return what `generate` passes for the last `count` of these slots.
+
+        A model that takes no positions must derive them.
         """
         mask = self.ids(real.astype(np.int64))
         more: dict[str, Any] = {"attention_mask": mask}
         if "position_ids" in self.accepts:
-            more["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
-        return self.numbers(tokens, **more)
+            places = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
+            more["position_ids"] = places[:, -count:]
+        return more
 
     @property
     def first_position(self) -> int:
@@ -91,9 +106,9 @@ class Calls:
         counts = (m for m in self.model.modules() if hasattr(m, _COUNTS))
         return next((m.padding_idx + 1 for m in counts), 0)
 
-    def packed(self, tokens: Array, lengths: list[int]) -> Array:
-        """Run documents in one row, told apart by positions that begin again at 0."""
-        positions = np.concatenate([np.arange(n) for n in lengths])[None]
+    def packed(self, tokens: Array, lengths: Sequence[Sequence[int]]) -> Array:
+        """Run documents in each row, told apart by positions that begin again at 0."""
+        positions = np.stack([np.concatenate([np.arange(n) for n in own]) for own in lengths])
         return self.numbers(tokens, position_ids=self.ids(positions))
 
     def loss(self, tokens: Array, labels: Array) -> float:

@@ -45,6 +45,9 @@ _SHARED = {
     "layers_block_type": ["linear_attention"] * 2 + ["hybrid", "linear_attention", "hybrid"],
 }
 _TWO = "later attention layers share the first one's weights, so there must be two"
+_TEXT_HEADS = {"text_config": {"num_key_value_heads": 2}}
+_OWN_HEADS = "its decoder's key heads are set by the parent's default"
+_THIN = {"num_filters": 2, "depths": [1] * 7}
 _CODEBOOK = "one codebook, so that a position is one token"
 
 ODDITIES: dict[str, Oddity] = {
@@ -102,8 +105,17 @@ ODDITIES: dict[str, Oddity] = {
         note="axial positions must multiply to the length; the hash seed makes it repeat; LSH "
         "attention sorts the whole sequence, so that later inputs choose what a query sees",
     ),
+    "nemo_speechlm": Oddity(fixes=_TEXT_HEADS, note=_OWN_HEADS),
     "vibevoice_asr": Oddity(
-        fixes={"acoustic_tokenizer_chunk_size": 3200}, note="a whole number of audio frames"
+        fixes={
+            "acoustic_tokenizer_chunk_size": 3200,
+            "acoustic_tokenizer_encoder_config": _THIN, "semantic_tokenizer_encoder_config": _THIN,
+        },
+        note="a whole number of audio frames, and thin towers",
+    ),
+    "voxtral": Oddity(fixes=_TEXT_HEADS, note=_OWN_HEADS),
+    "voxtral_realtime": Oddity(
+        left_out="it hears while it writes: no step without its audio features"
     ),
     "xlm": Oddity(fixes={"causal": True}, note="causal only when asked"),
     "xlnet": Oddity(fixes={"attn_type": "uni"}, note="two-way unless asked"),

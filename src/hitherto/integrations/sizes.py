@@ -38,7 +38,7 @@ _LIMITS = (
         2,
         r"(.*_)?(num|n|encoder|decoder)_(hidden_|encoder_|decoder_)?layers?|depth|num_blocks"
         r"|.*experts_per_tok(en)?|.*top_?k|moe_k|n_group|num_expert_group|.*(period|interval)"
-        r"|prompt_length|num_hashes",
+        r"|prompt_length|num_hashes|chunk_(left|right)_context",
     ),
     (
         1,

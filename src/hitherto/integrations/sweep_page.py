@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from hitherto.integrations.sweep import COLUMNS, Row
+from hitherto.integrations.columns import COLUMNS
+from hitherto.integrations.sweep import Row
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1100px;padding:0 1rem;

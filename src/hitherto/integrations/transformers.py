@@ -13,10 +13,12 @@ from hitherto.audit.subject import Array, Source, Subject
 from hitherto.audit.torch_model import numpy_of
 from hitherto.integrations.cached import stages
 from hitherto.integrations.calls import Calls
-from hitherto.mask import Causal, Chunks, Everything, Mask, Window
+from hitherto.mask import Band, Causal, Chunks, Everything, Mask, Window
 
 SOURCE = 11
 """Length of the fixed source that a decoder with an encoder is run on."""
+CODE = "from hitherto.integrations.transformers import subject\nsubject(model)"
+"""Python that makes a subject of the caller's model."""
 _SIZES = re.compile(r"(.*_)?(window|chunk)(_size|_len(gth)?)?|.*sliding_window(_size)?|"
                     r"block_size|index(er)?_(topk|budget)|attention_chunk_size")  # fmt: skip
 _KINDS = ("layer_types", "layers_block_type", "attention_layers")
@@ -44,7 +46,7 @@ def subject(model: Any, name: str | None = None) -> Subject:
     base = Subject(
         name=name or type(model).__name__, run=calls.run, draw=draw, redraw=redraw, kind="ids",
         sizes=sizes(model.config), depth=len(layer_masks(model.config)) or None,
-        max_length=_longest(model.config), code="subject(model)",
+        max_length=_longest(model.config), code=CODE,
     )  # fmt: skip
     return _around(base, calls)
 
@@ -189,9 +191,18 @@ def _mask(kind: str, config: Any) -> Mask:
 def declared(model: Any) -> Any:
     """Return what a model declares: a mask a layer, or the three masks of an encoder-decoder."""
     if Calls(model=model).two_sided:
-        return {"self": Causal(), "cross": Everything(), "encoder": Everything()}
+        return {"self": Causal(), "cross": Everything(), "encoder": _encoder_mask(model.config)}
     masks = layer_masks(model.config)
     return masks if len(set(masks)) > 1 else (masks or (Causal(),))[0]
+
+
+def _encoder_mask(config: Any) -> Mask:
+    """Return what an encoder layer sees: all, or a window on both sides as in LED."""
+    widths = getattr(config, "attention_window", None)
+    if not widths:
+        return Everything()
+    half = min(widths if isinstance(widths, list | tuple) else [widths]) // 2
+    return Band(half, half)
 
 
 def _two_sided(calls: Calls, name: str | None) -> Subject:
@@ -200,7 +211,7 @@ def _two_sided(calls: Calls, name: str | None) -> Subject:
     fixed = draw(np.random.default_rng(7), 1, SOURCE)
     base = Subject(
         name=name or type(calls.model).__name__, run=calls.run, draw=draw, redraw=redraw,
-        kind="ids", max_length=_longest(calls.model.config), code="subject(model)",
+        kind="ids", max_length=_longest(calls.model.config), code=CODE,
     )  # fmt: skip
     return _around_two(base, calls, fixed)
 
