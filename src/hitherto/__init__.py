@@ -10,9 +10,11 @@ _HOMES = {
         "is_causal live_keys pairs parse row subset work"
     ),
     "errors": "Unsupported ModelError",
-    "attention": "Alibi Choice Relative attend choose",
+    "lowering": "convert lower recognise targets",
+    "attention": "Alibi Choice Relative attend attention_weights choose",
     "audit": "Guard",
     "picture": "draw why",
+    "distributed": "plan",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -68,7 +69,11 @@ class Mask:
     __repr__ = __str__
 
 
-def node(cls: type) -> type:
+_Node = TypeVar("_Node", bound=type[Mask])
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def node(cls: _Node) -> _Node:
     """Make a mask class a frozen dataclass that keeps the comparison and printing of `Mask`."""
     return dataclass(frozen=True, eq=False, repr=False)(cls)
 

@@ -74,9 +74,10 @@ def _carry(group: Array, word: Array, value: Array) -> Array:
 
 def _positions(value: Array, word: Array) -> tuple[Array, Array]:
     """Return (index of the word, key) of each set bit, in order."""
-    bits = np.unpackbits(value.view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+    some = np.flatnonzero(value)
+    bits = np.unpackbits(value[some].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     at, bit = np.nonzero(bits)
-    return at, word[at] * 64 + bit
+    return some[at], word[some[at]] * 64 + bit
 
 
 def constant_rows(spans: Spans, starts: Array, run: Array, chosen: Array) -> tuple[Array, Array]:
