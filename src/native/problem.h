@@ -11,6 +11,9 @@ namespace hitherto {
 constexpr int64_t kBlockRows = 48;
 constexpr int64_t kBlockKeys = 192;
 
+// Up to so many rows against one kv head, keys are read where they lie instead of being packed.
+constexpr int64_t kFewRows = 16;
+
 enum class Dtype : int64_t { float32, bfloat16, float16 };
 
 struct Tensor {
@@ -90,6 +93,7 @@ struct Forward : Problem {
   const Merge* merges;
   int64_t merge_count, slots;
   bool pack_ahead;  // several blocks of rows share each block of keys
+  bool in_place;    // few rows: nothing is packed
 };
 
 struct Backward : Problem {

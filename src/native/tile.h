@@ -1,5 +1,6 @@
 // One tile of scores: query rows of a block against a block of keys, biased, capped and masked.
 #pragma once
+#include "formats.h"
 #include "mask.h"
 #include "product.h"
 
@@ -36,12 +37,22 @@ inline void read_rows(float* to, int64_t ld, const Tensor& x, const Rows& rows, 
   }
 }
 
+// The last piece that starts at or before a key.
+inline int64_t piece_of(const Problem& p, int64_t key) {
+  int64_t low = 0, high = p.piece_count;
+  while (low + 1 < high) {
+    const int64_t middle = (low + high) / 2;
+    (p.pieces[middle].start <= key ? low : high) = middle;
+  }
+  return low;
+}
+
 // Reads keys or values W at a time, from the pieces they lie in, zeros after the last.
 struct KeyReader {
   const Problem& p;
   Tensor Piece::*which;
   int64_t b, h, width, ld;
-  int64_t piece = 0;
+  int64_t piece;  // where the first key lies, or before
 
   void operator()(float* to, int64_t key) {
     for (int64_t j = 0; j < W; ++j, ++key, to += ld) {

@@ -43,6 +43,14 @@ INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+// Keeps the compiler from reading memory again for each use of x.
+INLINE F once(F x) {
+#if defined(__AVX2__)
+  asm("" : "+v"(x));
+#endif
+  return x;
+}
+
 // Calls `f` with 0 .. W - 1 as constants: shuffles are one instruction only when the compiler
 // knows their indices.
 template <int... L, typename Body>
@@ -138,101 +146,33 @@ INLINE void transpose(F (&x)[W]) {
   }
 }
 
-// ---- other number formats ----
-
-INLINE float half_to_float(uint16_t half) {
-  const uint32_t sign = uint32_t(half & 0x8000) << 16, rest = half & 0x7fff;
-  uint32_t bits = (rest << 13) + 0x38000000;
-  if (rest >= 0x7c00) bits += 0x38000000;  // NaN and infinity
-  float x;
-  if (rest < 0x400) {
-    x = float(rest) * 5.9604644775390625e-8f;  // below the normal numbers: 2^-24 each
-    std::memcpy(&bits, &x, 4);
-  }
-  bits |= sign;
-  std::memcpy(&x, &bits, 4);
-  return x;
-}
-
-INLINE uint16_t float_to_half(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  const uint16_t sign = uint16_t(bits >> 16) & 0x8000;
-  bits &= 0x7fffffff;
-  if (bits > 0x7f800000) return sign | 0x7e00;
-  if (bits >= 0x47800000) return sign | 0x7c00;
-  if (bits < 0x38800000) {  // rounds to a multiple of 2^-24, which is what adding 0.5 does
-    float tiny;
-    std::memcpy(&tiny, &bits, 4);
-    tiny += 0.5f;
-    std::memcpy(&bits, &tiny, 4);
-    return sign | uint16_t(bits - 0x3f000000);
-  }
-  return sign | uint16_t((bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13);
-}
-
-INLINE uint16_t float_to_bfloat(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  if ((bits & 0x7fffffff) > 0x7f800000) return uint16_t(bits >> 16) | 0x40;
-  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-INLINE F load_bfloat(const uint16_t* p) {
-  using Half = uint16_t __attribute__((vector_size(2 * W), aligned(2), may_alias));
-  using Word = uint32_t __attribute__((vector_size(4 * W)));
-  const Half half = *reinterpret_cast<const Half*>(p);
-  return reinterpret_cast<F>(__builtin_convertvector(half, Word) << 16);
-}
-
-// Write `n` numbers of a dtype as floats.
-inline void widen(float* to, const char* from, Dtype dtype, int64_t n) {
-  int64_t i = 0;
-  if (dtype == Dtype::float32) {
-    const auto* x = reinterpret_cast<const float*>(from);
-    for (; i + W <= n; i += W) store(to + i, load(x + i));
-    for (; i < n; ++i) to[i] = x[i];
-    return;
-  }
-  const auto* half = reinterpret_cast<const uint16_t*>(from);
-  if (dtype == Dtype::bfloat16) {
-    for (; i + W <= n; i += W) store(to + i, load_bfloat(half + i));
-    for (; i < n; ++i) {
-      const uint32_t bits = uint32_t(half[i]) << 16;
-      std::memcpy(to + i, &bits, 4);
-    }
-    return;
-  }
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8) {
-    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(half + i));
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(x));
-  }
+// Lanes of b where the lane's number has the bit Half, of a elsewhere.
+template <int64_t Half>
+INLINE F mixed(F a, F b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  return _mm256_blend_ps(a, b, Half == 4 ? 0xf0 : Half == 2 ? 0xcc : 0xaa);
+#else
+  return with_lanes([&](auto... l) INLINE_LAMBDA {
+    return __builtin_shufflevector(a, b, (l & Half ? W + l : l)...);
+  });
 #endif
-  for (; i < n; ++i) to[i] = half_to_float(half[i]);
 }
 
-// Write `n` floats, each times `factor`, as numbers of a dtype, rounded to nearest even.
-inline void narrow(char* to, const float* from, Dtype dtype, int64_t n, float factor) {
-  if (dtype == Dtype::float32) {
-    auto* out = reinterpret_cast<float*>(to);
-    for (int64_t i = 0; i < n; ++i) out[i] = from[i] * factor;
-    return;
+// Lane i of the result is the sum of x[i]: vectors are folded into each other, half as many a time.
+template <int64_t Half = W / 2>
+INLINE F sums(F (&x)[W]) {
+  if constexpr (Half == 0) return x[0];
+  else {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < Half; ++i) {
+      const F a = x[i], b = x[i + Half];
+      const F crossed = with_lanes([&](auto... l) INLINE_LAMBDA {
+        return __builtin_shufflevector(a, b, (l & Half ? W + l - Half : l + Half)...);
+      });
+      x[i] = mixed<Half>(a, b) + crossed;
+    }
+    return sums<Half / 2>(x);
   }
-  auto* half = reinterpret_cast<uint16_t*>(to);
-  const bool brain = dtype == Dtype::bfloat16;
-  for (int64_t i = 0; i < n; ++i)
-    half[i] = brain ? float_to_bfloat(from[i] * factor) : float_to_half(from[i] * factor);
-}
-
-inline bool all_finite(const float* x, int64_t n) {
-  int32_t bad = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    int32_t bits;
-    std::memcpy(&bits, x + i, 4);
-    bad |= (bits & 0x7f800000) == 0x7f800000;
-  }
-  return !bad;
 }
 
 // Floats on cache lines, freed with the scope.

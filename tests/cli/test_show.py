@@ -91,6 +91,27 @@ def test_show_gives_a_reason_for_a_pair():
     assert "why       hidden: 5 back, Window(3) allows 2; Causal() allows it" in result.stdout
 
 
+def test_show_zooms_and_counts_the_whole_grid():
+    """Catches counts of the zoom that are taken for those of the mask."""
+    result = run(
+        "show", "Causal() & Window(3)", "--length", "1M", "--zoom", "64k:65539,65534:65540"
+    )
+    lines = result.stdout.splitlines()
+    assert lines[3:6] == ["65536     #     #     #     .     .     .",
+                          "65537     .     #     #     #     .     .",
+                          "65538     .     .     #     #     #     ."]  # fmt: skip
+    assert "visible   3,145,725 of 1,099,511,627,776 pairs" in result.stdout
+
+
+def test_show_writes_svg_and_png(tmp_path):
+    svg, png = tmp_path / "m.svg", tmp_path / "m.png"
+    result = run("show", "Causal()", "--length", "1M", "--svg", svg, "--png", png)
+    assert result.exit_code == 0
+    assert svg.read_text().startswith("<svg")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert f"written   {svg}" in result.stdout
+
+
 def test_show_of_no_queries_is_no_error():
     assert run("show", "Causal()", "--length", 0).exit_code == 0
 
@@ -126,6 +147,10 @@ def test_show_points_at_the_wrong_part(text, message, pointer):
         (("Segments([0, 0, 1])", "--length", 5), "must cover every position"),
         (("PerHead([Causal(), Nothing()])", "--length", 5, "--head", 2), "from 0 to 1"),
         (("", "--length", 5), "mask text"),
+        (("Causal()", "--length", 5, "--zoom", "0:9,0:5"), "--zoom must be q0:q1,k0:k1 inside"),
+        (("Causal()", "--length", 5, "--zoom", "2:2,0:5"), "--zoom must be"),
+        (("Causal()", "--length", 5, "--zoom", "here"), "--zoom must be"),
+        (("Causal()", "--length", 5, "--svg", "/no/such/folder/m.svg"), "No such file"),
         (("Causal()", "--length", 5, "--jsn"), "No such option"),
     ],
 )

@@ -173,9 +173,36 @@ def test_generate_says_when_a_mask_ends_before_the_text():
         generate(model, [[1, 2, 3]], max_tokens=3)
 
 
-def test_generate_needs_a_spelling_beyond_bytes():
+class Numbers:
+    """A tokenizer whose tokens are spelled as their numbers."""
+
+    ends = frozenset({7})
+
+    def encode(self, text: str, begin: bool = True) -> list[int]:
+        return [int(number) for number in text.split()]
+
+    def spell(self, token: int) -> bytes:
+        return b"<%d>" % token
+
+
+def test_generate_needs_a_tokenizer_beyond_bytes():
     model = Decoder(FAMILIES["llama"].__class__(vocab_size=300, width=8, num_layers=1, num_heads=1))
-    with pytest.raises(ModelError, match="spell must be given"):
+    with pytest.raises(ModelError, match="tokenizer must be given"):
         generate(model, [[1]])
-    pieces = generate(model, [[299]], max_tokens=3, spell=lambda token: b"<%d>" % token)
-    assert all(p.text == b"<%d>" % p.token for p in pieces)
+    pieces = list(generate(model, [[299]], max_tokens=3, tokenizer=Numbers()))
+    assert all(p.text == b"<%d>" % p.token for p in pieces if p.finish != "end")
+
+
+def test_generate_ends_at_a_token_that_ends_a_text():
+    """Its spelling is not part of the text, and what was held back for a stop string is."""
+    model, greedy = drawn(FAMILIES["llama"]), Sampling(temperature=0)
+    free = [p.token for p in generate(model, [[1]], greedy, max_tokens=9, tokenizer=Numbers())]
+    tokenizer = Numbers()
+    tokenizer.ends = frozenset({free[4]})
+    first = free.index(free[4])
+    held = b"".join(b"<%d>" % token for token in free[:first])
+    stop = [held[-1:] + b"?"]
+    pieces = list(generate(model, [[1]], greedy, max_tokens=9, stop=stop, tokenizer=tokenizer))
+    assert [p.token for p in pieces] == free[: first + 1]
+    assert pieces[-1].finish == "end"
+    assert b"".join(p.text for p in pieces) == held

@@ -86,6 +86,39 @@ def test_a_cache_in_pieces_equals_the_same_in_one(sizes, queries, kernels):
 
 
 @every_set
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("group", [1, 2, 3, 5])
+@pytest.mark.parametrize("width", [1, 7, 20, 72, 129])
+def test_few_rows_are_read_in_place_at_any_width(width, group, dtype, kernels):
+    """Numbers after the end of a row, or a group of rows that is not filled."""
+    torch.manual_seed(0)
+    q = torch.randn(1, 2 * group, 2, width).to(dtype)
+    k, v = torch.randn(1, 2, 230, width).to(dtype), torch.randn(1, 2, 230, width + 2).to(dtype)
+    for mask in (Causal(), Causal() & Window(50), MASKS["table"]):
+        inputs, terms = call(q, k[:, :, -KEYS:], v[:, :, -KEYS:], mask)
+        out, lse, finite = native.forward(inputs, terms, kernels)
+        wide = (x.double() for x in inputs[:3])
+        exact, exact_lse = reference.run(Inputs(*wide, None, None), terms)
+        assert finite
+        torch.testing.assert_close(lse.double(), exact_lse, rtol=1e-6, atol=1e-5)
+        nearest = exact.to(dtype).double()
+        assert (out.double() - exact).abs().le((nearest - exact).abs() + 2e-6).all()
+
+
+@every_set
+@pytest.mark.parametrize("bad", [float("nan"), INF, -INF])
+@pytest.mark.parametrize("which", [1, 2])
+def test_few_rows_that_see_a_number_that_is_not_finite_say_so(which, bad, kernels):
+    """In place, nothing but the results tells of such a number."""
+    q, k, v, _ = (x.float() for x in tensors("gqa", QUERIES, KEYS))
+    for at in (0, 100, KEYS - 1):
+        x = [q[:, :, -1:], k.clone(), v.clone()]
+        x[which][0, 1, at, 3] = bad
+        assert not native.forward(*call(*x, Causal()), kernels)[2]
+    assert native.forward(*call(q[:, :, -1:], k, v, Causal()), kernels)[2]
+
+
+@every_set
 @pytest.mark.parametrize("bad", [float("nan"), INF, -INF])
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("name", ["causal", "packed", "table", "per_head"])

@@ -27,19 +27,26 @@ def require_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
         _fail("q, k, v", "must share one dtype and one device",
               ", ".join(f"{x.dtype} on {x.device}" for x in (q, k, v)),
               "convert them with .to(q)")  # fmt: skip
-    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
-    if k.shape[:3] != v.shape[:3]:
-        _fail(
-            "v", "must have the batch, kv_heads and keys of k", shapes, "pass a value for each key"
-        )
-    if q.shape[0] != k.shape[0]:
-        _fail("k", "must have the batch of q", shapes, "expand the keys to q's batch")
-    if q.shape[3] != k.shape[3] or q.shape[3] == 0 or v.shape[3] == 0:
-        _fail("k", "must have the head_dim of q, and no width may be 0", shapes,
-              "project both to one head_dim")  # fmt: skip
-    if q.shape[1] == 0 or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
-        _fail("q", "must have a multiple of k's kv_heads as heads", shapes,
-              "each kv head serves heads / kv_heads query heads")  # fmt: skip
+    shapes = q.shape, k.shape, v.shape
+    if (misfit := _misfit(*shapes)) is not None:
+        name, rule, fix = misfit
+        q_shape, k_shape, v_shape = map(tuple, shapes)
+        _fail(name, rule, f"q {q_shape}, k {k_shape}, v {v_shape}", fix)
+
+
+def _misfit(q: torch.Size, k: torch.Size, v: torch.Size) -> tuple[str, str, str] | None:
+    """Return the argument, the rule it breaks and the fix; None where the shapes fit."""
+    if k[:3] != v[:3]:
+        return "v", "must have the batch, kv_heads and keys of k", "pass a value for each key"
+    if q[0] != k[0]:
+        return "k", "must have the batch of q", "expand the keys to q's batch"
+    if q[3] != k[3] or q[3] == 0 or v[3] == 0:
+        rule = "must have the head_dim of q, and no width may be 0"
+        return "k", rule, "project both to one head_dim"
+    if q[1] == 0 or k[1] == 0 or q[1] % k[1]:
+        rule = "must have a multiple of k's kv_heads as heads"
+        return "q", rule, "each kv head serves heads / kv_heads query heads"
+    return None
 
 
 def require_numbers(scale: float | None, softcap: float | None) -> None:

@@ -13,8 +13,8 @@ from hitherto.errors import Unsupported, explain
 
 Backend = Literal["reference", "sdpa", "tiled", "native"]
 
-LARGE = 1 << 20
-"""From this queries * keys * head_dim on, the native kernels' overhead is not seen."""
+FEW_ROWS = 16
+"""Queries times heads of a group up to which the native kernels read keys where they lie."""
 
 FEW_KEYS = 1024
 """Up to so many keys (and SMALL cells), a dense mask costs less than planning tiles."""
@@ -29,6 +29,10 @@ class Choice:
 
     reason: str
     """One sentence."""
+
+
+DECODES = Choice(backend="native", reason="few queries: keys and values are read once, in place")
+PAYS = Choice(backend="native", reason="on this CPU, torch reads more and is slower")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +61,11 @@ class Capabilities:
         return [name for name, (wanted, able) in asked.items() if wanted and not able]
 
 
+SDPA = Capabilities(name="sdpa", softcap=False, sinks=False, lse=False)
+
 BACKENDS = (
     Capabilities(name="reference", softcap=True, sinks=True, lse=True),
-    Capabilities(name="sdpa", softcap=False, sinks=False, lse=False),
+    SDPA,
     Capabilities(name="tiled", softcap=True, sinks=True, lse=True),
     Capabilities(name="native", softcap=True, sinks=True, lse=True),
 )
@@ -73,11 +79,11 @@ def pick(inputs: Inputs, terms: Terms, return_lse: bool, backend: str) -> Choice
         Unsupported: the backend is unknown, or cannot do exactly what the call asks. Fix: one of
             those that the message lists.
     """
+    if backend == "auto":
+        return _best(inputs, terms, return_lse)
     lacks = {able.name: able.lacks(inputs, terms, return_lse) for able in BACKENDS}
     if missing := native.lacks(inputs):
         lacks["native"] = [f"this: {missing}"]
-    if backend == "auto":
-        return _best(inputs, terms, lacks["sdpa"], not lacks["native"])
     exact = ", ".join(f'"{name}"' for name, missing in lacks.items() if not missing)
     if backend not in lacks:
         raise Unsupported(
@@ -92,15 +98,15 @@ def pick(inputs: Inputs, terms: Terms, return_lse: bool, backend: str) -> Choice
     return Choice(backend=backend, reason="asked for by name")  # type: ignore[arg-type]
 
 
-def _best(inputs: Inputs, terms: Terms, sdpa_lacks: list[str], has_native: bool) -> Choice:
+def _best(inputs: Inputs, terms: Terms, return_lse: bool) -> Choice:
     grid, q = terms.grid, inputs.q
-    if 0 in q.shape or 0 in inputs.k.shape:
+    if q.numel() == 0 or inputs.k.numel() == 0:
         return Choice(backend="reference", reason="there is nothing to compute")
     if q.dtype == torch.float64:
         return Choice(backend="reference", reason="float64 asks for the oracle, not for speed")
-    if has_native and _pays(inputs, terms):
-        return Choice(backend="native", reason="large enough that reading only what is seen pays")
-    if sdpa_lacks:
+    if native.lacks(inputs) is None and (ahead := _pays(inputs, terms)) is not None:
+        return ahead
+    if sdpa_lacks := SDPA.lacks(inputs, terms, return_lse):
         return Choice(backend="tiled", reason=f"sdpa has no {' and no '.join(sdpa_lacks)}")
     shape = outline(terms.mask, grid)
     if terms.form is None and shape != "other":
@@ -114,13 +120,17 @@ def _best(inputs: Inputs, terms: Terms, sdpa_lacks: list[str], has_native: bool)
     return Choice(backend="tiled", reason=f"only the visible part of {_short(cells)} cells is read")
 
 
-def _pays(inputs: Inputs, terms: Terms) -> bool:
-    """Tell whether the native kernels were ahead of torch's at such a call, when measured.
+def _pays(inputs: Inputs, terms: Terms) -> Choice | None:
+    """Return the native kernels where they were ahead of torch's at such a call, when measured.
 
     Source: benchmarks/results/native_log.md
     """
-    work = terms.grid.q_len * terms.grid.k_len * inputs.q.shape[3]
-    return inputs.q.dtype == torch.float32 and terms.grid.q_len > 1 and work >= LARGE
+    rows = terms.grid.q_len * (inputs.q.shape[1] // inputs.k.shape[1])
+    if rows <= FEW_ROWS:
+        return DECODES
+    # With AVX-512, torch may have bfloat16 arithmetic, which the kernels do not use yet.
+    measured = inputs.q.dtype == torch.float32 or native.SETS[0] == "v3"
+    return PAYS if measured else None
 
 
 def _short(number: int) -> str:

@@ -45,6 +45,7 @@ ABSENT = (
     "then install hitherto from its source again"
 )
 
+_NO_BIAS = (0,) * 8
 _KINDS = {"alibi": 1, "relative": 2, "given": 3}
 INF = float("inf")
 
@@ -57,7 +58,8 @@ def lacks(inputs: Inputs) -> str | None:
         return "the native kernels run on the CPU only"
     if inputs.q.dtype not in DTYPES:
         return f"the native kernels have no {inputs.q.dtype}"
-    if inputs.bias is not None and inputs.bias.ndim == 4 and _learns(inputs.bias):
+    bias = inputs.bias
+    if bias is not None and bias.ndim == 4 and bias.requires_grad:
         return "the native kernels have no gradient of a bias given as a tensor"
     return None
 
@@ -80,21 +82,17 @@ def run(
             explain("backend", "must do exactly what the call asks", f'"native", but {missing}',
                     'use "auto"')
         )  # fmt: skip
-    call = lambda i, t: _apply(i, t, kernels)  # noqa: E731
-    out, lse, finite = call(inputs, terms)
+    out, lse, finite = _apply(inputs, terms, kernels)
     if not finite:
-        return shielded(lambda i, t: call(i, t)[:2], inputs, terms)  # type: ignore[return-value]
+        again = lambda i, t: _apply(i, t, kernels)[:2]  # noqa: E731
+        return shielded(again, inputs, terms)  # type: ignore[return-value]
     return out, lse
 
 
 def _apply(inputs: Inputs, terms: Terms, kernels: str | None) -> tuple[Tensor, Tensor, bool]:
-    if torch.is_grad_enabled() and any(x is not None and _learns(x) for x in inputs):
+    if torch.is_grad_enabled() and any([x is not None and x.requires_grad for x in inputs]):
         return Native.apply(*inputs, terms, kernels)  # type: ignore[return-value]
     return forward(inputs, terms, kernels)
-
-
-def _learns(x: Tensor) -> bool:
-    return x.requires_grad
 
 
 class Native(torch.autograd.Function):
@@ -132,12 +130,15 @@ def forward(
     tell their shapes and dtype.
     """
     q, k, v = inputs[:3]
-    batch, heads, queries = q.shape[:3]
-    out = q.new_empty((batch, queries, heads, v.shape[3])).transpose(1, 2)
-    lse = q.new_empty(q.shape[:3], dtype=torch.float32)
-    if 0 in q.shape or terms.grid.k_len == 0:
+    batch, heads, queries, _ = q.shape
+    v_dim = v.shape[3]
+    # Heads lie side by side, as the layer that follows reads them.
+    strides = (queries * heads * v_dim, v_dim, heads * v_dim, 1)
+    out = torch.empty_strided((batch, heads, queries, v_dim), strides, dtype=q.dtype, device="cpu")
+    lse = torch.empty((batch, heads, queries), dtype=torch.float32, device="cpu")
+    if q.numel() == 0 or terms.grid.k_len == 0:
         return out.zero_(), lse.fill_(-INF), True
-    call, _held = _call(inputs, terms, [(k, v)] if pieces is None else pieces)
+    call, _held = _call(inputs, terms, ((k, v),) if pieces is None else pieces)
     finite = _native.forward(kernels or SETS[0], call, _view(out), lse.data_ptr())
     return out, lse, finite
 
@@ -211,12 +212,13 @@ def linear(
 def _call(inputs: Inputs, terms: Terms, pieces: Pieces) -> tuple[object, list]:
     """Return the call for the kernels, and the tensors that must outlive it."""
     q = _rowwise(inputs.q)
-    pieces = [(_rowwise(k), _rowwise(v)) for k, v in pieces]
-    keys, start = [], 0
+    held, keys, start = [q], [], 0
     for k, v in pieces:
+        k, v = _rowwise(k), _rowwise(v)
+        held += k, v
         keys.append((_view(k), _view(v), start))
         start += k.shape[2]
-    bias, held = _bias(inputs, terms)
+    bias, leaf = _bias(inputs, terms)
     sinks = None if inputs.sinks is None else inputs.sinks.detach().to(torch.float32).contiguous()
     k_pos = _positions(terms.grid) if terms.form is not None else None
     batch, heads, _, head_dim = q.shape
@@ -226,7 +228,7 @@ def _call(inputs: Inputs, terms: Terms, pieces: Pieces) -> tuple[object, list]:
         _view(q), keys, 0 if k_pos is None else k_pos.ctypes.data, bias, _address(sinks),
         torch.get_num_threads(),
     )  # fmt: skip
-    return call, [q, pieces, held, sinks, k_pos]
+    return call, [*held, leaf, sinks, k_pos]
 
 
 @lru_cache(maxsize=64)
@@ -251,7 +253,7 @@ def _positions(grid: Grid) -> np.ndarray | None:
 def _bias(inputs: Inputs, terms: Terms) -> tuple[tuple[int, ...], Tensor | None]:
     """Return the bias as the kernels read it, and the tensor that holds its numbers."""
     if terms.form is None or inputs.bias is None:
-        return (0,) * 8, None
+        return _NO_BIAS, None
     leaf = inputs.bias.detach().to(torch.float32)
     leaf = leaf if terms.form.kind == "given" else leaf.contiguous()
     columns = leaf.shape[1] if terms.form.kind == "relative" else 1

@@ -135,9 +135,10 @@ def _attend_backward(
     inputs, terms = _prepared(
         (q, k, v, leaf, sinks, k_pos), (mask, kind, first, scale, softcap, q_start)
     )
-    engine = {"tiled": tiled, "native": native}.get(
-        pick(inputs, terms, return_lse, backend).backend
-    )
+    name = pick(inputs, terms, return_lse, backend).backend
+    if name == "native" and wants_bias and kind == "given":
+        name = "tiled"  # from the same lse; native has no gradient of such a bias
+    engine = {"tiled": tiled, "native": native}.get(name)
     if engine and is_finite(inputs):
         grads = engine.backward(inputs, terms, (out, lse), (grad, grad_lse), wants_bias)
     else:

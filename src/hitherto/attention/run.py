@@ -19,7 +19,7 @@ def run(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the output, and the lse where the backend has one."""
     backend = pick(inputs, terms, return_lse, backend).backend
-    if 0 in inputs.q.shape or 0 in inputs.k.shape:
+    if inputs.q.numel() == 0 or inputs.k.numel() == 0:
         # Nothing to compute; torch's fused kernel divides by an empty batch and ends the process.
         backend = "reference"
     return _RUN[backend](inputs, terms)

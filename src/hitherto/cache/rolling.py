@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from hitherto.cache.rows import Rows, require_filled, require_length, require_rows
+from hitherto.cache.rows import Rows, require_filled, require_length, require_rows, spare
 from hitherto.errors import ModelError, explain
 from hitherto.mask import Mask, live_keys
 
@@ -44,7 +44,7 @@ class Rolling:
         self.trim()
         rows = self._rows or Rows.like(k, v, capacity=k.shape[2])
         rows.require_like(k, v)
-        self._rows = rows.append(k.detach(), v.detach(), first=self._length)
+        self._rows = rows.append(k.detach(), v.detach(), first=self._length, room=spare(rows.count))
         self._length += k.shape[2]
 
     def view(

@@ -57,12 +57,16 @@ class Rows:
         held = slice(self.start, self.stop)
         return self.keys[:, :, held], self.values[:, :, held], self.positions[held]
 
-    def append(self, k: Tensor, v: Tensor, first: int) -> "Rows":
-        """With the rows of k and v at positions first, first + 1, ...; doubles when full."""
+    def append(self, k: Tensor, v: Tensor, first: int, room: int | None = None) -> "Rows":
+        """With the rows of k and v at positions first, first + 1, ...
+
+        When the block is full, they move to one with `room` for more; by default it doubles.
+        """
         count = k.shape[2]
         rows = self
         if self.stop + count > self.positions.numel():
-            rows = self.copy(capacity=max(2 * self.count, self.count + count, SMALLEST))
+            room = self.count - count if room is None else room
+            rows = self.copy(capacity=max(self.count + count + max(room, 0), SMALLEST))
         added = slice(rows.stop, rows.stop + count)
         rows.keys[:, :, added] = k
         rows.values[:, :, added] = v
@@ -96,10 +100,10 @@ class Rows:
         """
         stretches = self.find(ranges)
         kept = sum(j - i for i, j in stretches)
-        if len(stretches) <= 1 and 4 * kept + SMALLEST >= self.positions.numel():
+        if len(stretches) <= 1 and kept + 4 * spare(kept) >= self.positions.numel():
             start, stop = stretches[0] if stretches else (self.stop, self.stop)
             return replace(self, start=start, stop=stop)
-        return self._gather(stretches, capacity=2 * kept + SMALLEST)
+        return self._gather(stretches, capacity=kept + spare(kept))
 
     def require_like(self, k: Tensor, v: Tensor) -> None:
         """Raise ModelError unless k and v can follow the rows held."""
@@ -128,6 +132,11 @@ class Rows:
             rows.positions[at : at + j - i] = self.positions[i:j]
             at += j - i
         return replace(rows, stop=at)
+
+
+def spare(kept: int) -> int:
+    """Room beside rows whose number stays the same: they move once in so many appends."""
+    return kept // 8 + SMALLEST
 
 
 def require_rows(k: Tensor, v: Tensor) -> None:

@@ -19,6 +19,8 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON line for programs on stdout.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
+MODEL = "A name that `hitherto models` lists, a GGUF file, or a folder of a model or run."
+Dtype = Annotated[str, typer.Option(help="Number format of the weights: float32 or bfloat16.")]
 Checkpoint = Annotated[Path, typer.Argument(help="Folder of a run, or of its checkpoint.")]
 
 
@@ -58,22 +60,32 @@ def train(
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Training time in all.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Updates in all.")] = None,
     resume: Resume = False,
+    context_parallel: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes to a sequence, by torchrun.")
+    ] = None,
     json: Json = False,
 ) -> int:
-    """Train a small byte-level decoder on a file. Ctrl-C saves at once."""
+    """Train a small byte-level decoder on a file. Ctrl-C saves at once.
+
+    Over several processes: torchrun --nproc-per-node 4 -m hitherto.cli train ...
+    --context-parallel 2 trains two sequences at a time, each on two processes.
+    """
     from hitherto.cli.train import train as run
 
-    return run(text, out, seconds, steps, resume, json)
+    return run(text, out, seconds, steps, resume, context_parallel, json)
 
 
 @app.command()
 @command
 def generate(
-    checkpoint: Checkpoint,
-    prompt: Annotated[str, typer.Option(help="Text to go on from.")],
-    max_tokens: Annotated[int, typer.Option(min=1, help="Bytes to write at most.")] = 256,
+    target: Annotated[
+        str | None, typer.Argument(help="Folder of a run; with --model, the text to go on from.")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="Text to go on from.")] = None,
+    model: Annotated[str | None, typer.Option(help=MODEL)] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens to write at most.")] = 256,
     temperature: Annotated[
-        float, typer.Option(min=0.0, help="0 takes the likeliest byte each time.")
+        float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
     ] = 0.8,
     top_k: Annotated[int | None, typer.Option(min=1, help="Choose among so many.")] = None,
     top_p: Annotated[
@@ -81,12 +93,74 @@ def generate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same text.")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text.")] = None,
+    dtype: Dtype = "float32",
+    speculate: Annotated[
+        bool, typer.Option("--speculate", help="Guess ahead from the text itself; temperature 0.")
+    ] = False,
     json: Json = False,
 ) -> int:
-    """Let a trained decoder go on with a text, shown as it is written."""
-    from hitherto.cli.generate import generate as run
+    """Let a trained decoder go on with a text, shown as it is written.
 
-    return run(checkpoint, prompt, max_tokens, temperature, top_k, top_p, seed, stop or [], json)
+    hitherto generate runs/mine --prompt TEXT, or hitherto generate --model smollm2 TEXT.
+    """
+    from hitherto.cli.generate import generate as run
+    from hitherto.generation import Sampling
+
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    return run(
+        target, prompt, model, sampling=sampling, max_tokens=max_tokens, stop=stop or [],
+        dtype=dtype, speculate=speculate, json=json,
+    )  # fmt: skip
+
+
+@app.command()
+@command
+def chat(
+    model: Annotated[str, typer.Option(help=MODEL)] = "smollm2",
+    system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens an answer has at most.")] = 512,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
+    ] = 0.0,
+    top_p: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Choose among this much likelihood.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same answers.")] = 0,
+    dtype: Dtype = "float32",
+) -> int:
+    """Talk with a model: a line is a turn. It ends with the input, or with Ctrl-C."""
+    from hitherto.cli.chat import chat as run
+    from hitherto.generation import Sampling
+
+    sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
+    return run(model, system, sampling, max_tokens, dtype)
+
+
+@app.command()
+@command
+def score(
+    file: Annotated[Path, typer.Argument(help="Text, UTF-8.")],
+    model: Annotated[str, typer.Option(help=MODEL)] = "smollm2",
+    window: Annotated[int, typer.Option(min=2, help="Tokens run together.")] = 1024,
+    stride: Annotated[
+        int | None, typer.Option(min=1, help="New tokens in a window. Default: half of it.")
+    ] = None,
+    dtype: Dtype = "float32",
+    json: Json = False,
+) -> int:
+    """Print how likely a text is under a model: log-likelihood and bits a byte."""
+    from hitherto.cli.score import score as run
+
+    return run(file, model, window, stride, dtype, json)
+
+
+@app.command()
+@command
+def models(json: Json = False) -> int:
+    """List the models that can be used by name, and which of them are installed."""
+    from hitherto.cli.models import models as run
+
+    return run(json)
 
 
 @app.command()
@@ -133,6 +207,11 @@ def show(
         tuple[int, int] | None,
         typer.Option(metavar="Q K", help="Say why query Q may or may not see key K."),
     ] = None,
+    zoom: Annotated[
+        str | None, typer.Option(metavar="Q0:Q1,K0:K1", help="Draw only these queries and keys.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write the picture here as SVG.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write the picture here as PNG.")] = None,
     json: Json = False,
 ) -> int:
     """Draw a mask and count exactly: visible pairs, density, empty rows, is it causal.
@@ -141,7 +220,131 @@ def show(
     """
     from hitherto.cli.show import show as run
 
-    return run(mask, length, keys, start, batch, head, why, json)
+    return run(mask, length, keys, start, batch, head, why, zoom, svg, png, json)
+
+
+@app.command()
+@command
+def explore(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="A mask, a model (run, file, folder or name), or an audit's report.json."
+        ),
+    ] = None,
+    length: Annotated[
+        int, typer.Option(parser=read_length, metavar="N", help="Queries of a mask, like 64 or 1M.")
+    ] = 1 << 20,
+    keys: Annotated[
+        int | None,
+        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
+    ] = None,
+    start: Annotated[
+        int | None, typer.Option(parser=read_length, metavar="Q", help="First query of a mask.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="What a model goes on from. Default: some of its text.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=1, max=128, help="Tokens a model writes.")] = 16,
+    audit: Annotated[bool, typer.Option(help="Audit a model as well.")] = True,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the page here. Default: explore.html.")
+    ] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+) -> int:
+    """Write one page to look at a mask, a model's generation step by step, or an audit.
+
+    The page works from disk and asks nothing of any network.
+    """
+    from hitherto.cli.explore import explore as run
+
+    return run(target, length, keys, start, prompt, tokens, audit, out, serve, port)
+
+
+@app.command()
+@command
+def plan(
+    mask: Annotated[str, typer.Argument(help="For example: 'Causal() & Window(4096)'.")],
+    length: Annotated[
+        int, typer.Option(parser=read_length, metavar="N", help="Queries, like 64k or 1M.")
+    ],
+    ranks: Annotated[int, typer.Option(min=1, help="Processes that share the sequence.")],
+    keys: Annotated[
+        int | None,
+        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
+    ] = None,
+    block: Annotated[int | None, typer.Option(min=1, help="Rows dealt at once.")] = None,
+    dealing: Annotated[
+        str, typer.Option(help="best, cut, folded, spread, dealt, contiguous or zigzag.")
+    ] = "best",
+    json: Json = False,
+) -> int:
+    """Plan context parallelism: equal cells for every rank, and only the keys that are seen.
+
+    Runs nothing. k is 1,024 and M is 1,048,576.
+    """
+    from hitherto.cli.plan import plan as run
+
+    return run(mask, length, keys, ranks, block, dealing, json)
+
+
+@app.command()
+@command
+def lower(
+    mask: Annotated[str, typer.Argument(help="For example: 'Causal() & Window(4096)'.")],
+    length: Annotated[
+        int, typer.Option(parser=read_length, metavar="N", help="Queries, like 64, 64k or 1M.")
+    ],
+    to: Annotated[
+        str | None, typer.Option(metavar="TARGET", help="Default: list the targets that are exact.")
+    ] = None,
+    keys: Annotated[
+        int | None,
+        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
+    ] = None,
+    start: Annotated[
+        int | None,
+        typer.Option(
+            parser=read_length, metavar="Q", help="First query. Default: queries are the last keys."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Print a mask in another library's form, exactly, or the first cell it cannot say."""
+    from hitherto.cli.lower import lower as run
+
+    return run(mask, to, length, keys, start, json)
+
+
+@app.command()
+@command
+def recognise(
+    file: Annotated[Path, typer.Argument(help="A mask: .npy, .pt or .safetensors.")],
+    tensor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which tensor of the file.")
+    ] = None,
+    true: Annotated[
+        str, typer.Option(help="What True and 1 mean in it: attends or hides.")
+    ] = "attends",
+    start: Annotated[
+        int | None,
+        typer.Option(
+            parser=read_length, metavar="Q", help="First query. Default: queries are the last keys."
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=0, help="Batch row to draw, from 0.")] = 0,
+    head: Annotated[int, typer.Option(min=0, help="Head to draw, from 0.")] = 0,
+    json: Json = False,
+) -> int:
+    """Say which mask a file holds: the simplest expression that equals it, or the nearest.
+
+    Bools, 0 and 1, or floats that are added to the scores; (queries, keys) with axes for batch and
+    heads in front, or without.
+    """
+    from hitherto.cli.recognise import recognise_file as run
+
+    return run(file, tensor, true, start, batch, head, json)
 
 
 @app.command()
@@ -189,7 +392,7 @@ def sweep(
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: cores.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one architecture.")] = 120,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one architecture.")] = 300,
     json: Json = False,
     html: Annotated[Path | None, typer.Option(help="Write one page here.")] = None,
 ) -> int:

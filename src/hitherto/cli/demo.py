@@ -67,7 +67,7 @@ def _draw_masks(screen: Console, masks: tuple[Mask, ...], context: int) -> None:
         say(screen, f"{which}; of {length**2:,} pairs {seen:,} are visible", "dim")
         utf = "utf" in (screen.file.encoding or "utf-8").lower()
         picture = draw(mask, length, width=min(screen.width, 40), ascii=not utf)
-        say(screen, picture)
+        say(screen, str(picture))
     say(screen)
 
 

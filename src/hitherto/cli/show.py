@@ -1,14 +1,19 @@
 """`hitherto show`: a mask's picture and its exact counts."""
 
 import json as jsonlib
+import re
 import sys
+from pathlib import Path
 
 from rich.console import Console
+from typer import BadParameter
 
 from hitherto.cli.blame import read_mask
+from hitherto.cli.lengths import length as read_length
 from hitherto.cli.terminal import OK, console, say
+from hitherto.errors import MaskError, explain
 from hitherto.mask import Mask, axes, bind_batch, density, empty_rows, is_causal, pairs
-from hitherto.picture import draw
+from hitherto.picture import Drawing, draw
 from hitherto.picture import why as reason
 from hitherto.picture.choice import chosen
 
@@ -21,9 +26,12 @@ def show(
     batch: int,
     head: int,
     why: tuple[int, int] | None,
+    zoom: str | None,
+    svg: Path | None,
+    png: Path | None,
     json: bool,
 ) -> int:
-    """Print the picture of a mask on a grid, and what is true of it."""
+    """Print the picture of a mask on a grid, and what is true of it; write it where asked."""
     mask = read_mask(text)
     k_len = length if keys is None else keys
     if start is None and k_len < length:
@@ -31,16 +39,21 @@ def show(
     facts = _facts(mask, length, k_len, start, batch, head)
     if why:
         facts["why"] = reason(mask, *why, batch=batch, head=head)
+    out = console(json)
+    if (length and k_len) or zoom or svg or png:
+        picture = _picture(out, mask, facts, zoom)
+        if svg:
+            svg.write_text(picture.svg(), encoding="utf-8")
+        if png:
+            png.write_bytes(picture.png())
     if json:
         sys.stdout.write(jsonlib.dumps(facts) + "\n")
         return OK
-    out = console()
     say(out, text.strip(), "bold")
     if length and k_len:
-        say(out)
-        _picture(out, mask, facts)
+        out.file.write(f"\n{picture}\n")
     say(out)
-    for line in _lines(facts):
+    for line in [*_lines(facts), *(f"written   {path}" for path in (svg, png) if path)]:
         say(out, line)
     return OK
 
@@ -69,20 +82,44 @@ def _facts(mask: Mask, length: int, k_len: int, start: int | None, batch: int, h
     }
 
 
-def _picture(out: Console, mask: Mask, facts: dict) -> None:
-    encoding = (out.file.encoding or "utf-8").lower()
-    picture = draw(
+def _picture(out: Console, mask: Mask, facts: dict, zoom: str | None) -> Drawing:
+    queries = range(facts["start"], facts["start"] + facts["queries"])
+    queries, keys = _zoomed(zoom, queries, range(facts["keys"]))
+    return draw(
         mask,
-        facts["queries"],
-        facts["keys"],
-        q_start=facts["start"],
+        q_pos=queries,
+        k_pos=keys,
         batch=facts["batch"],
         head=facts["head"],
         width=out.width,
         color=out.is_terminal and not out.no_color,
-        ascii="utf" not in encoding,
+        ascii="utf" not in (out.file.encoding or "utf-8").lower(),
     )
-    out.file.write(picture + "\n")
+
+
+def _zoomed(zoom: str | None, queries: range, keys: range) -> tuple[range, range]:
+    """Read `q0:q1,k0:k1`; an end that is left out is the grid's."""
+    if zoom is None:
+        return queries, keys
+    found = re.fullmatch(r"(\w*):(\w*),(\w*):(\w*)", zoom.replace(" ", ""))
+    try:
+        ends = [read_length(end) if end else None for end in found.groups()] if found else []
+    except BadParameter:
+        ends = []
+    if ends:
+        q = range(*_ends(ends[:2], queries))
+        k = range(*_ends(ends[2:], keys))
+        if q and k and q[0] in queries and q[-1] in queries and k[-1] in keys:
+            return q, k
+    raise MaskError(
+        explain("--zoom", f"must be q0:q1,k0:k1 inside queries {queries.start}:{queries.stop} and "
+                f"keys 0:{keys.stop}", zoom, "write e.g. --zoom 0:64,0:64")
+    )  # fmt: skip
+
+
+def _ends(ends: list[int | None], whole: range) -> tuple[int, int]:
+    start, stop = ends
+    return whole.start if start is None else start, whole.stop if stop is None else stop
 
 
 def _lines(facts: dict) -> list[str]:

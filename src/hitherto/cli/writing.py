@@ -1,20 +1,31 @@
 """Let a decoder write, showing the text as it comes."""
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.text import Text
 
-from hitherto.generation import Sampling, stream_text
+from hitherto.generation import Sampling, generate
+from hitherto.generation.streaming import decoded
 from hitherto.model import Decoder
+from hitherto.model.byte_tokens import encode
 
 
 def write(
     model: Decoder, prompt: str, sampling: Sampling, max_tokens: int, out: Console,
-    stop: tuple[str, ...] = (),
+    stop: tuple[bytes, ...] = (),
 ) -> str:  # fmt: skip
-    """Print the prompt and what follows, piece by piece; return what follows."""
-    out.print(Text(prompt, style="bold"), end="")
+    """Print the prompt and what a byte-level model writes after it; return what follows."""
+    tokens = encode(prompt).tolist()
+    pieces = generate(model, [tokens], sampling, max_tokens=max_tokens, stop=stop)
+    return show((piece.text for piece in pieces), out, before=prompt)
+
+
+def show(pieces: Iterable[bytes], out: Console, before: str = "") -> str:
+    """Print text piece by piece, whole characters only; return it all."""
+    out.print(Text(before, style="bold"), end="")
     written = []
-    for piece in stream_text(model, prompt, sampling, max_tokens=max_tokens, stop=stop):
+    for piece in decoded(iter(pieces)):
         written.append(piece)
         out.print(Text(_printable(piece)), end="")
         out.file.flush()

@@ -1,38 +1,13 @@
 """Generating: prompts in, tokens out one at a time, each sequence as if it were alone."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import torch
-from torch import Tensor
+from collections.abc import Iterator, Sequence
 
 from hitherto.errors import ModelError, explain
-from hitherto.generation.prefill import prefill
-from hitherto.generation.sampling import Sampling, sample
-from hitherto.generation.stopping import Stopper
+from hitherto.generation.request import Piece, Request
+from hitherto.generation.sampling import Sampling
+from hitherto.generation.serving import Serving
 from hitherto.model import Decoder
-from hitherto.model.attention import Cache
-from hitherto.model.byte_tokens import VOCAB_SIZE
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One token of one sequence."""
-
-    sequence: int
-    """Index of its prompt."""
-    token: int
-    """Its id."""
-    text: bytes
-    """What may be shown now: nothing while it may become a stop string, more when it did not."""
-    finish: str | None = None
-    """Why the sequence ends here: "stop" or "length"; None when it goes on."""
-
-
-def one_byte(token: int) -> bytes:
-    """The text of a byte-level token."""
-    return bytes((token,))
+from hitherto.model.tokens import Tokenizer
 
 
 def generate(
@@ -43,12 +18,12 @@ def generate(
     max_tokens: int = 256,
     stop: Sequence[bytes] = (),
     chunk: int = 512,
-    spell: Callable[[int], bytes] = one_byte,
+    tokenizer: Tokenizer | None = None,
 ) -> Iterator[Piece]:
     """Continue prompts of any lengths side by side, without padding.
 
     A sequence's text does not depend on the others, up to rounding: sequence i draws from
-    `sampling.seed + i`, and attends to itself.
+    `sampling.seed + i`, and attends to itself. Requests that come later: `Serving`.
 
     Args:
         model: a decoder.
@@ -57,7 +32,7 @@ def generate(
         max_tokens: tokens to generate for each prompt, >= 1.
         stop: byte strings at which a sequence ends; they are not part of its text.
         chunk: prompt tokens run at once.
-        spell: the bytes of a token.
+        tokenizer: spells tokens, and names those that end a text; bytes unless given.
 
     Raises:
         ModelError: at the call, for an empty prompt, a token beyond the vocabulary, or more
@@ -65,22 +40,14 @@ def generate(
     """
     if isinstance(prompts, (bytes, str)):
         raise ModelError(explain("prompts", "must be a list", prompts, "put the prompt in a list"))
-    if max_tokens < 1:
-        raise ModelError(explain("max_tokens", "must be >= 1", max_tokens, "ask for a token"))
-    vocab = model.config.vocab_size
-    if spell is one_byte and vocab > VOCAB_SIZE:
-        raise ModelError(
-            explain("spell", "must be given beyond 256 tokens", vocab, "pass the tokenizer's bytes")
-        )
+    serving = Serving(model, tokenizer, chunk=chunk)
     for prompt in prompts:
-        _require_prompt(prompt, vocab)
-        model.stack.limits.require_room(len(prompt) + max_tokens - 1)
-    sampling = sampling or Sampling()
-    runs = [
-        _Run(index, prompt, sampling, Stopper(stop), model.cache(), max_tokens)
-        for index, prompt in enumerate(prompts)
-    ]
-    return _decode(model, runs, chunk, spell)
+        serving.add(
+            Request(
+                prompt=prompt, sampling=sampling or Sampling(), max_tokens=max_tokens, stop=stop
+            )
+        )
+    return _steps(serving)
 
 
 def complete(
@@ -96,66 +63,6 @@ def complete(
     return texts
 
 
-class _Run:
-    """One sequence on its way."""
-
-    def __init__(
-        self,
-        index: int,
-        prompt: bytes | Sequence[int],
-        sampling: Sampling,
-        stopper: Stopper,
-        cache: Cache,
-        left: int,
-    ) -> None:
-        self.index, self.tokens = index, list(prompt)
-        self.sampling, self.random = sampling, sampling.random(index)
-        self.stopper, self.cache, self.left = stopper, cache, left
-
-    def extend(self, logits: np.ndarray, spell: Callable[[int], bytes]) -> Piece:
-        token = sample(logits, self.tokens, self.sampling, self.random)
-        self.tokens.append(token)
-        self.left -= 1
-        text, stopped = self.stopper.feed(spell(token))
-        if stopped:
-            self.left = 0
-            return Piece(self.index, token, text, "stop")
-        if self.left == 0:
-            return Piece(self.index, token, text + self.stopper.flush(), "length")
-        return Piece(self.index, token, text)
-
-
-def _decode(
-    model: Decoder, runs: list[_Run], chunk: int, spell: Callable[[int], bytes]
-) -> Iterator[Piece]:
-    device = next(model.parameters()).device
-    logits = [
-        prefill(model, torch.tensor([run.tokens], device=device), run.cache, chunk) for run in runs
-    ]
-    while runs:
-        for run, row in zip(runs, logits, strict=True):
-            yield run.extend(row[-1].cpu().numpy(), spell)
-        runs = [run for run in runs if run.left]
-        logits = _next_logits(model, runs, device) if runs else []
-
-
-@torch.no_grad()
-def _next_logits(model: Decoder, runs: list[_Run], device: torch.device) -> list[Tensor]:
-    last = [torch.tensor(run.tokens[-1:], device=device) for run in runs]
-    return model.ragged(last, [run.cache for run in runs])
-
-
-def _require_prompt(prompt: bytes | Sequence[int], vocab: int) -> None:
-    if len(prompt) == 0:
-        raise ModelError(
-            explain("prompts", "must hold at least one token each", "an empty one", "start a text")
-        )
-    if min(prompt) < 0 or max(prompt) >= vocab:
-        raise ModelError(
-            explain(
-                "prompts",
-                f"must hold token ids from 0 to {vocab - 1}",
-                max(prompt) if min(prompt) >= 0 else min(prompt),
-                "use the model's own tokenizer",
-            )
-        )
+def _steps(serving: Serving) -> Iterator[Piece]:
+    while not serving.is_idle:
+        yield from serving.step()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from hitherto.generation.decoding import generate
 from hitherto.generation.sampling import Sampling
 from hitherto.model import Decoder
+from hitherto.model.tokens import ByteTokens, Tokenizer
 
 
 def stream_text(
@@ -16,13 +17,17 @@ def stream_text(
     max_tokens: int = 256,
     stop: Sequence[bytes] = (),
     chunk: int = 512,
+    tokenizer: Tokenizer | None = None,
 ) -> Iterator[str]:
-    """Continue one prompt with a byte-level model, in pieces that never cut a character.
+    """Continue one prompt, in pieces that never cut a character.
 
-    Bytes that are no UTF-8 become U+FFFD. See `generate` for the rest.
+    Bytes that are no UTF-8 become U+FFFD. A prompt of bytes is for byte-level models. See
+    `generate` for the rest.
     """
-    prompt = prompt.encode() if isinstance(prompt, str) else prompt
-    pieces = generate(model, [prompt], sampling, max_tokens=max_tokens, stop=stop, chunk=chunk)
+    ids = (tokenizer or ByteTokens()).encode(prompt) if isinstance(prompt, str) else prompt
+    pieces = generate(
+        model, [ids], sampling, max_tokens=max_tokens, stop=stop, chunk=chunk, tokenizer=tokenizer
+    )
     return decoded(piece.text for piece in pieces)
 
 

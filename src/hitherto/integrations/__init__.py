@@ -1,1 +1,1 @@
-"""Adapters for other libraries; each imports its library inside its functions only."""
+"""Adapters for other libraries; each is imported only by those who use its library."""

@@ -168,16 +168,21 @@ class Spans:
         from hitherto.mask.algebra import combine
         from hitherto.mask.canonical import canonical
 
-        total = sum(int(stop) - int(start) for start, stop in ranges)
-        kept = nothing(self.q_start, self.q_len, total)
-        slot = 0
-        for start, stop in ranges:
-            piece = combine(self, columns(self.q_start, self.q_len, self.k_len, [(start, stop)]),
-                            "and")  # fmt: skip
-            moved = shifted(canonical(piece, keep_spans=True), slot - int(start), total)
-            kept = combine(kept, moved, "or")
-            slot += int(stop) - int(start)
-        return canonical(kept)
+        table = np.array(list(ranges), np.int64).reshape(-1, 2)
+        apart = table[1:, 0] > table[:-1, 1]
+        edge = np.ones(min(len(table), 1), bool)
+        first, stop = table[np.append(edge, apart), 0], table[np.append(apart, edge), 1]
+        sizes = stop - first
+        piece = combine(self, columns(*self.grid, np.stack([first, stop], 1)), "and")
+        piece = canonical(piece, keep_spans=True)
+        # Keys between ranges are hidden, so a span stays in one as the row moves.
+        run = np.repeat(np.arange(piece.starts.size), np.diff(piece.offsets))
+        lo = piece.a + piece.s * piece.starts[run]
+        at = np.searchsorted(first, lo, "right") - 1
+        by, total = (np.cumsum(sizes) - sizes - first)[at], int(sizes.sum())
+        # Spans of neighbouring ranges may touch now, which `combine` joins.
+        whole = full(self.q_start, self.q_len, total)
+        return canonical(combine(shifted(piece, by, total), whole, "and"))
 
 
 def one_run(
@@ -214,8 +219,8 @@ def columns(
     return one_run(q_start, q_len, k_len, [(int(x), 0, int(y), 0) for x, y in ranges])
 
 
-def shifted(spans: Spans, by: int, k_len: int) -> Spans:
-    """Move every span by some keys, onto a grid of `k_len` keys. Takes no bits."""
+def shifted(spans: Spans, by: int | Array, k_len: int) -> Spans:
+    """Move every span by some keys (of its own, or of all), to `k_len` keys. Takes no bits."""
     return Spans(
         spans.q_start, spans.q_len, k_len, spans.starts, spans.offsets,
         spans.a + by, spans.s, spans.b + by, spans.t, spans.bits,

@@ -1,6 +1,6 @@
 """Attention as a layer: project, rotate, remember, attend. Masking happens in `attend` alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,13 +9,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hitherto.attention import Relative, attend
-from hitherto.cache import Growing, Rolling
+from hitherto.cache import Growing, Paged, Rolling
 from hitherto.mask import Mask
 from hitherto.model.config import DecoderConfig
 from hitherto.model.layers import Angles, Norm, rotate
 
-Cache = Sequence[Growing | Rolling]
+LayerCache = Growing | Rolling | Paged
+"""The cache of one layer."""
+
+Cache = Sequence[LayerCache]
 """The cache of a whole model: one a layer, first to last."""
+
+Attend = Callable[..., Tensor]
+"""What takes the arguments of `hitherto.attend` and gives the same numbers."""
 
 Layout = Sequence[tuple[slice, Cache | None]]
 """Which tokens of a row are one sequence, and what it has seen before: its cache, or nothing."""
@@ -28,7 +34,7 @@ class Part(NamedTuple):
     """
 
     tokens: slice
-    cache: Growing | Rolling | None = None
+    cache: LayerCache | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,8 @@ class Sight:
     parts: Sequence[Part]
     angles: Angles | None = None
     bias: Relative | None = None
+    attend: Attend | None = None
+    """How: `hitherto.attend` if None; or one of `hitherto.distributed`, with other processes."""
 
 
 class Attention(nn.Module):
@@ -49,9 +57,10 @@ class Attention(nn.Module):
         self.head_dim = config.head_dim
         self.scale, self.softcap = config.score_scale, config.score_softcap
         inner, kv_inner = (n * self.head_dim for n in (config.num_heads, config.num_kv_heads))
-        self.query = nn.Linear(config.width, inner, bias=config.bias)
-        self.key = nn.Linear(config.width, kv_inner, bias=config.bias)
-        self.value = nn.Linear(config.width, kv_inner, bias=config.bias)
+        biased = config.bias or config.qkv_bias
+        self.query = nn.Linear(config.width, inner, bias=biased)
+        self.key = nn.Linear(config.width, kv_inner, bias=biased)
+        self.value = nn.Linear(config.width, kv_inner, bias=biased)
         self.output = nn.Linear(inner, config.width, bias=config.bias)
         self.query_norm = Norm(config, self.head_dim) if config.norm_qk else None
         self.key_norm = Norm(config, self.head_dim) if config.norm_qk else None
@@ -72,14 +81,15 @@ class Attention(nn.Module):
         return self.output(join_heads(seen[0] if len(seen) == 1 else torch.cat(seen, dim=2)))
 
     def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, cache: Growing | Rolling | None, sight: Sight
+        self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache | None, sight: Sight
     ) -> Tensor:
-        k_pos = None
+        q_start = k_pos = None
         if cache is not None:
             cache.append(k, v)
             k, v, positions = cache.view()
+            q_start = cache.length - q.shape[2]
             k_pos = None if positions.numel() == cache.length else positions
-        return attend(
+        return (sight.attend or attend)(
             q,
             k,
             v,
@@ -87,6 +97,7 @@ class Attention(nn.Module):
             bias=sight.bias,
             scale=self.scale,
             softcap=self.softcap,
+            q_start=q_start,
             k_pos=k_pos,
         )
 

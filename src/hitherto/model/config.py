@@ -40,6 +40,9 @@ class DecoderConfig:
     """Rotary base of each layer, repeated like layer_masks."""
     rotary_scales: tuple[float, ...] = (1.0,)
     """Positions are divided by this before rotation, repeated like layer_masks."""
+    rotary_factors: tuple[float, ...] = ()
+    """Pair i of every head turns this many times slower: one factor a pair, or none at all. Llama
+    3.1 slows the pairs whose period is longer than its first context."""
     relative_buckets: int = 32
     """Rows of the table of relative biases, which all layers share."""
     relative_distance: int = 128
@@ -60,6 +63,8 @@ class DecoderConfig:
     """Feed-forward is down(activation(gate(x)) * up(x)) instead of down(activation(up(x)))."""
     bias: bool = False
     """Linear layers and LayerNorms have a bias."""
+    qkv_bias: bool = False
+    """Query, key and value have a bias even where nothing else has one, as in Qwen 2."""
     tied: bool = False
     """Logits use the embedding's own weights."""
     embedding_scale: float = 1.0
@@ -83,6 +88,9 @@ class DecoderConfig:
         self._fill()
         even = self.positions != "rotary" or self.head_dim % 2 == 0
         require(self, "head_dim", even, "must be even for rotary positions")
+        factors = len(self.rotary_factors) in (0, self.head_dim // 2)
+        factors = factors and all(factor > 0 for factor in self.rotary_factors)
+        require(self, "rotary_factors", factors, "must be one number > 0 for each pair of a head")
         limited = self.positions != "learned" or self.max_length is not None
         require(self, "max_length", limited, "must be given for learned positions")
         self.masks()

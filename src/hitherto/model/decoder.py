@@ -13,7 +13,16 @@ from torch import Tensor, nn
 from hitherto.attention import Relative
 from hitherto.cache import Growing, Rolling
 from hitherto.mask import Mask
-from hitherto.model.attention import Attention, Cache, CrossAttention, Layout, Part, Sight, Source
+from hitherto.model.attention import (
+    Attend,
+    Attention,
+    Cache,
+    CrossAttention,
+    Layout,
+    Part,
+    Sight,
+    Source,
+)
 from hitherto.model.config import DecoderConfig
 from hitherto.model.layers import Angles, FeedForward, Head, Norm, angles
 from hitherto.model.limits import Limits, forgets, require_tokens
@@ -72,6 +81,7 @@ class Stack(nn.Module):
         masks: Sequence[Mask],
         layout: Layout,
         sources: Sequence[Source] | None = None,
+        attend: Attend | None = None,
     ) -> Float[Tensor, "batch queries width"]:
         """Run the blocks on tokens at these positions, under one mask a layer."""
         x = self.embedding(tokens) * self.config.embedding_scale
@@ -80,7 +90,9 @@ class Stack(nn.Module):
         bias, turns = self._bias(), self._angles(positions)
         for layer, block in enumerate(self.blocks):
             parts = [Part(where, cache[layer] if cache else None) for where, cache in layout]
-            sight = Sight(mask=masks[layer], parts=parts, angles=turns[layer], bias=bias)
+            sight = Sight(
+                mask=masks[layer], parts=parts, angles=turns[layer], bias=bias, attend=attend
+            )
             x = block(x, sight, sources and sources[layer])
         return self.norm(x)
 
@@ -119,7 +131,8 @@ class Stack(nn.Module):
         if self.config.positions != "rotary":
             return [None] * self.config.num_layers
         rotaries, dtype = self.config.rotaries(), self.norm.weight.dtype
-        turns = {r: angles(positions, self.config.head_dim, *r, dtype) for r in set(rotaries)}
+        head_dim, factors = self.config.head_dim, self.config.rotary_factors
+        turns = {r: angles(positions, head_dim, *r, dtype, factors) for r in set(rotaries)}
         return [turns[rotary] for rotary in rotaries]
 
 
@@ -182,6 +195,7 @@ class Decoder(nn.Module):
         self,
         sequences: Sequence[Int64[Tensor, " queries"]],
         caches: Sequence[Cache | None] | None = None,
+        last: bool = False,
     ) -> list[Float[Tensor, "queries vocab"]]:
         """Logits of sequences of different lengths, without padding.
 
@@ -190,6 +204,7 @@ class Decoder(nn.Module):
         Args:
             sequences: token ids, one tensor a sequence.
             caches: one `cache()` a sequence, or None.
+            last: give only what follows the last token of each; a large vocabulary is large.
         """
         for tokens in sequences:
             require_tokens(tokens, 1)
@@ -197,6 +212,8 @@ class Decoder(nn.Module):
         where = [slice(i, j) for i, j in pairwise([0, *stops])]
         layout = list(zip(where, caches or [None] * len(where), strict=True))
         hidden = self.stack.step(torch.cat(list(sequences))[None], layout)
+        if last:
+            return list(self.logits(hidden[:, [stop - 1 for stop in stops]])[0].split(1))
         logits = self.logits(hidden)[0]
         return [logits[part] for part in where]
 

@@ -1,6 +1,6 @@
 """The parts of a block that do not look at other tokens: norm, rotation, feed-forward."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int64
@@ -84,10 +84,17 @@ def angles(
     base: float,
     scale: float = 1.0,
     dtype: torch.dtype = torch.float32,
+    factors: Sequence[float] = (),
 ) -> Angles:
-    """Rotary angles: pair i of a head turns by position / scale * base ** (-2 i / head_dim)."""
+    """Rotary angles: pair i of a head turns by position / scale * base ** (-2 i / head_dim).
+
+    With `factors`, pair i turns slower by the i-th of them.
+    """
     pair = torch.arange(0, head_dim, 2, dtype=torch.float32, device=positions.device)
-    angle = (positions[..., None] / scale) * base ** (-pair / head_dim)
+    speed = 1.0 / base ** (pair / head_dim) / scale
+    if factors:
+        speed = speed / torch.tensor(factors, dtype=torch.float32, device=positions.device)
+    angle = positions[..., None] * speed
     if angle.ndim == 3:
         angle = angle[:, None]
     return angle.cos().to(dtype), angle.sin().to(dtype)

@@ -70,16 +70,16 @@ def _reasons(mask: Mask, q: int, k: int) -> list[str]:
             if not _sees(a, q, k):
                 return _reasons(a, q, k)
             taken = "takes it away" if _sees(b, q, k) else "leaves it"
-            return [f"- {_name(b)} {taken} ({_because(b, q, k)})", *_reasons(a, q, k)]
+            return [f"- {name(b)} {taken} ({_because(b, q, k)})", *_reasons(a, q, k)]
         case Not(mask=a):
-            return [f"{_name(mask)} {'allows' if seen else 'hides'} it ({_because(a, q, k)})"]
+            return [f"{name(mask)} {'allows' if seen else 'hides'} it ({_because(a, q, k)})"]
         case Xor(left=a, right=b):
             which = "exactly one side allows it" if seen else "both sides say the same"
             return [f"{which} ({_because(a, q, k)} ^ {_because(b, q, k)})"]
         case Shift(mask=a, q=dq, k=dk):
             moved = _because(a, q - dq, k - dk)
             return [f"moved to query {q - dq:,}, key {k - dk:,}: {moved}"]
-    return [f"{_name(mask)} allows it" if seen else _hiding(mask, q, k)]
+    return [f"{name(mask)} allows it" if seen else _hiding(mask, q, k)]
 
 
 def _because(mask: Mask, q: int, k: int) -> str:
@@ -88,59 +88,59 @@ def _because(mask: Mask, q: int, k: int) -> str:
 
 def _hiding(mask: Mask, q: int, k: int) -> str:
     """Say why a mask that is not built from others hides this pair."""
-    name, gap = _name(mask), _gap(q - k)
+    said, gap = name(mask), _gap(q - k)
     match mask:
         case Everything() | Nothing():
-            return f"{name} hides every key"
+            return f"{said} hides every key"
         case Causal():
-            return f"{gap}, {name} allows none ahead"
+            return f"{gap}, {said} allows none ahead"
         case Window(width=width) | Dilated(width=width, step=1):
-            return f"{gap}, {name} allows " + (f"{width - 1:,}" if k <= q else "none ahead")
+            return f"{gap}, {said} allows " + (f"{width - 1:,}" if k <= q else "none ahead")
         case Band(before=before, after=after):
             back = "any distance back" if before is None else f"{before:,} back"
             ahead = "any distance ahead" if after is None else f"{after:,} ahead"
-            return f"{gap}, {name} allows from {back} to {ahead}"
+            return f"{gap}, {said} allows from {back} to {ahead}"
         case Dilated(width=width, step=step):
-            return f"{gap}, {name} allows multiples of {step:,} up to {(width - 1) * step:,} back"
+            return f"{gap}, {said} allows multiples of {step:,} up to {(width - 1) * step:,} back"
         case Strided(step=step):
-            return f"{gap}, {name} allows multiples of {step:,}"
+            return f"{gap}, {said} allows multiples of {step:,}"
         case Prefix(length=length):
-            return f"key {k:,} is not among the first {length:,}, {name}"
+            return f"key {k:,} is not among the first {length:,}, {said}"
         case Chunks(size=size, start=start):
-            return f"query in chunk {(q - start) // size:,}, key in {(k - start) // size:,}, {name}"
+            return f"query in chunk {(q - start) // size:,}, key in {(k - start) // size:,}, {said}"
         case BlockCausal(size=size):
-            return f"query in block {q // size:,}, key in later block {k // size:,}, {name}"
+            return f"query in block {q // size:,}, key in later block {k // size:,}, {said}"
     return _hiding_by_data(mask, q, k)
 
 
 def _hiding_by_data(mask: Mask, q: int, k: int) -> str:
     """The same, for masks that carry data."""
-    name = _name(mask)
+    said = name(mask)
     match mask:
         case Segments(ids=ids, k_ids=k_ids):
             mine, other = int(ids[q]), int((ids if k_ids is None else k_ids)[k])
             if mine < 0:
-                return f"query {q:,} belongs to no segment (id {mine}), {name}"
-            return f"query in segment {mine:,}, key in {other if other >= 0 else 'none'}, {name}"
+                return f"query {q:,} belongs to no segment (id {mine}), {said}"
+            return f"query in segment {mine:,}, key in {other if other >= 0 else 'none'}, {said}"
         case Queries():
-            return f"query {q:,} is not in {name}"
+            return f"query {q:,} is not in {said}"
         case Keys():
-            return f"key {k:,} is not in {name}"
+            return f"key {k:,} is not in {said}"
         case Timeline(q_time=q_time, k_time=k_time, lookahead=lookahead):
-            return f"key at {k_time[k]:g} s, query sees up to {q_time[q] + lookahead:g} s, {name}"
+            return f"key at {k_time[k]:g} s, query sees up to {q_time[q] + lookahead:g} s, {said}"
         case Tree(start=start):
             what = "of the tree, query before it" if q < start else "no ancestor of the query"
-            return f"key {k:,} is {what}, {name}"
-    return f"{name} hides it"
+            return f"key {k:,} is {what}, {said}"
+    return f"{said} hides it"
 
 
 def _gap(back: int) -> str:
     return f"{back:,} back" if back >= 0 else f"{-back:,} ahead"
 
 
-def _name(mask: Mask) -> str:
+def name(mask: Mask) -> str:
     """Spell a mask, without its data when that is long."""
     text = str(mask)
     if isinstance(mask, Not):
-        return f"~{_name(mask.mask)}" if len(text) > 60 else text
+        return f"~{name(mask.mask)}" if len(text) > 60 else text
     return text if len(text) <= 60 else f"{type(mask).__name__}(...)"
