@@ -8,7 +8,7 @@ from hitherto.attention import native, reference
 from hitherto.attention.terms import Inputs
 from hitherto.errors import Unsupported
 from hitherto.mask import Causal, Nothing, Window
-from native.oracle import INF, assert_agree, built, call, every_set
+from native.kernels import INF, assert_agree, built, call, every_set
 
 pytestmark = built
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hitherto.attention import native
-from native.oracle import built, every_set
+from native.kernels import built, every_set
 
 pytestmark = built
 

@@ -9,7 +9,7 @@ from attention.cases import BIASES, KEYS, LAYOUTS, MASKS, QUERIES, tensors
 from hitherto.attention import Alibi, Relative, native, reference
 from hitherto.attention.terms import Inputs
 from hitherto.mask import Causal, Everything, Prefix, Segments, Table, Window
-from native.oracle import assert_agree, built, call, every_set
+from native.kernels import assert_agree, built, call, every_set
 from strategies import Case, cases
 
 pytestmark = built

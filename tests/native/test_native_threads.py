@@ -11,7 +11,7 @@ import torch
 from attention.cases import MASKS
 from hitherto.attention import Relative, native
 from hitherto.mask import Causal
-from native.oracle import assert_agree, built, call, every_set, natively, some_grads
+from native.kernels import assert_agree, built, call, every_set, natively, some_grads
 
 pytestmark = built
 
