@@ -38,7 +38,10 @@ def test_demo_trains_writes_checks_and_says_where_all_lies(tmp_path, text):
     assert 0 < report["held_out"]["bits_per_byte"] < 8.5
     assert [check["verdict"] for check in report["checks"]] == ["clean", "clean"]
     assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
-    for name in ("loss.png", "sample.txt", "report.json", "checkpoint"):
+    page = (out / "explore.html").read_text()
+    assert '"generation":' in page
+    assert '"audit":' in page
+    for name in ("loss.png", "sample.txt", "report.json", "explore.html", "checkpoint"):
         assert str(out / name) in done.stdout
     assert "\x1b" not in done.stdout
     _check_the_parts_on(out, text)

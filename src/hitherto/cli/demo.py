@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from hitherto.cli.checking import examine, tell
+from hitherto.cli.explore import model_data
 from hitherto.cli.fit import fit, open_model
 from hitherto.cli.plot import plot_losses
 from hitherto.cli.runs import Run, new_run, old_run
@@ -18,10 +19,13 @@ from hitherto.generation import Sampling
 from hitherto.mask import Mask, bind, pairs
 from hitherto.model import Decoder, tiny
 from hitherto.picture import draw
+from hitherto.picture.explore import explore_page
 from hitherto.training import bits, evaluate, split
 
 CHECKED, CUTS = 320, 64
 """Bytes the checks run on, more than a layer may see, so that caches forget some; and cuts."""
+SHOWN = 16
+"""Bytes that the page shows being written, one by one."""
 
 
 def demo(text: Path | None, seconds: float | None, out: Path | None, resume: bool,
@@ -72,7 +76,7 @@ def _draw_masks(screen: Console, masks: tuple[Mask, ...], context: int) -> None:
 
 
 def _finish(run: Run, model: Decoder, held_out: bytes, screen: Console, json: bool) -> int:
-    """Measure, write and check a trained model; leave the curve, the sample and the report."""
+    """Measure, write and check a trained model; leave curve, sample, report and page."""
     nats = evaluate(model, held_out)
     say(screen, f"held-out text: {nats:.3f} nats = {bits(nats):.3f} bits a byte", "bold")
     say(screen)
@@ -91,6 +95,8 @@ def _finish(run: Run, model: Decoder, held_out: bytes, screen: Console, json: bo
     }
     run.report.write_text(jsonlib.dumps(report, indent=2) + "\n")
     drawn = plot_losses(run.history(), nats, run.curve)
+    data = model_data(str(run.folder), None, SHOWN, True, screen)
+    run.page.write_text(explore_page(data), encoding="utf-8")
     _point_at(run, drawn, screen)
     if json:
         sys.stdout.write(jsonlib.dumps(report) + "\n")
@@ -104,6 +110,7 @@ def _point_at(run: Run, drawn: bool, screen: Console) -> None:
     say(screen, f"loss curve  {curve}")
     say(screen, f"sample      {run.sample}")
     say(screen, f"report      {run.report}")
+    say(screen, f"page        {run.page}  (its own generation and audit; open it in a browser)")
     say(screen, f"more text   hitherto generate {run.folder} --prompt 'The '")
 
 

@@ -1,4 +1,4 @@
-"""Where a run lives: a folder with its checkpoint, settings, losses, curve, sample and report."""
+"""Where a run lives: its checkpoint, settings, losses, curve, sample, report and page."""
 
 import json
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ class Run:
         self.curve = folder / "loss.png"
         self.sample = folder / "sample.txt"
         self.report = folder / "report.json"
+        self.page = folder / "explore.html"
 
     def remember(self, settings: dict) -> None:
         """Write what `--resume` must know."""

@@ -45,7 +45,7 @@ class Settings:
             value = float(value)
         if type(value) is not kind:
             self.refuse(name, f"must be given, as {kind.__name__}", value)
-        if kind is int and not 1 <= value <= MOST:
+        if isinstance(value, int) and kind is int and not 1 <= value <= MOST:
             self.refuse(name, f"must be from 1 to {MOST}", value)
         return value
 
