@@ -86,6 +86,21 @@ def test_a_cache_in_pieces_equals_the_same_in_one(sizes, queries, kernels):
 
 
 @every_set
+def test_gradients_from_an_lse_that_is_cut_out_of_another_are_the_same(kernels):
+    """Rows of an lse read by address, as if they lay one after another."""
+    inputs, terms = call(*(x.float() for x in tensors("gqa", QUERIES, KEYS)[:3]), Causal())
+    out, lse, _ = native.forward(inputs, terms, kernels)
+    cut = torch.cat([lse, lse], 2)[:, :, :QUERIES]
+    assert not cut.is_contiguous()
+    found = [
+        native.backward(inputs, terms, (out, x), (torch.ones_like(out), None), False, kernels)
+        for x in (lse, cut)
+    ]
+    for one, other in zip(*(grads[:3] for grads in found), strict=True):
+        assert torch.equal(one, other)
+
+
+@every_set
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("group", [1, 2, 3, 5])
 @pytest.mark.parametrize("width", [1, 7, 20, 72, 129])

@@ -153,7 +153,7 @@ def backward(
 ) -> Grads:
     """Return the gradients of the inputs, given what `forward` returned and its gradients."""
     (out, lse), (grad, grad_lse) = results, grads
-    grad = _rowwise(grad)
+    lse, grad = lse.contiguous(), _rowwise(grad)
     grad_lse = None if grad_lse is None else grad_lse.to(torch.float32).contiguous()
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype) for x in inputs[:3])
     leaf = inputs.bias if wants_bias else None

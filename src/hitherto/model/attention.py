@@ -13,6 +13,7 @@ from hitherto.cache import Growing, Paged, Rolling
 from hitherto.mask import Mask
 from hitherto.model.config import DecoderConfig
 from hitherto.model.layers import Angles, Norm, rotate
+from hitherto.model.linear import Linear
 
 LayerCache = Growing | Rolling | Paged
 """The cache of one layer."""
@@ -58,9 +59,9 @@ class Attention(nn.Module):
         self.scale, self.softcap = config.score_scale, config.score_softcap
         inner, kv_inner = (n * self.head_dim for n in (config.num_heads, config.num_kv_heads))
         biased = config.bias or config.qkv_bias
-        self.query = nn.Linear(config.width, inner, bias=biased)
-        self.key = nn.Linear(config.width, kv_inner, bias=biased)
-        self.value = nn.Linear(config.width, kv_inner, bias=biased)
+        self.query = Linear(config.width, inner, bias=biased)
+        self.key = Linear(config.width, kv_inner, bias=biased)
+        self.value = Linear(config.width, kv_inner, bias=biased)
         self.output = nn.Linear(inner, config.width, bias=config.bias)
         self.query_norm = Norm(config, self.head_dim) if config.norm_qk else None
         self.key_norm = Norm(config, self.head_dim) if config.norm_qk else None
@@ -120,9 +121,9 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.head_dim = config.head_dim
         inner, kv_inner = (n * self.head_dim for n in (config.num_heads, config.num_kv_heads))
-        self.query = nn.Linear(config.width, inner, bias=config.bias)
-        self.key = nn.Linear(config.width, kv_inner, bias=config.bias)
-        self.value = nn.Linear(config.width, kv_inner, bias=config.bias)
+        self.query = Linear(config.width, inner, bias=config.bias)
+        self.key = Linear(config.width, kv_inner, bias=config.bias)
+        self.value = Linear(config.width, kv_inner, bias=config.bias)
         self.output = nn.Linear(inner, config.width, bias=config.bias)
 
     def read(self, encoded: Float[Tensor, "batch keys width"], mask: Mask) -> Source:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hitherto.model.config import DecoderConfig
+from hitherto.model.linear import Linear, linear
 
 Angles = tuple[Tensor, Tensor]
 """Cosines and sines, each (queries, head_dim / 2) or (batch, 1, queries, head_dim / 2)."""
@@ -47,11 +48,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[config.activation]
-        self.up = nn.Linear(config.width, config.hidden, bias=config.bias)
-        self.gate = (
-            nn.Linear(config.width, config.hidden, bias=config.bias) if config.gated else None
-        )
-        self.down = nn.Linear(config.hidden, config.width, bias=config.bias)
+        self.up = Linear(config.width, config.hidden, bias=config.bias)
+        self.gate = Linear(config.width, config.hidden, bias=config.bias) if config.gated else None
+        self.down = Linear(config.hidden, config.width, bias=config.bias)
 
     def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
         """The same for every token."""
@@ -73,7 +72,7 @@ class Head(nn.Module):
         self, x: Float[Tensor, "batch queries width"], embedding: nn.Embedding
     ) -> Float[Tensor, "batch queries vocab"]:
         """Float32 or better."""
-        logits = F.linear(x, embedding.weight if self.weight is None else self.weight)
+        logits = linear(x, embedding.weight if self.weight is None else self.weight)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
 
