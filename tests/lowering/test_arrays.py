@@ -77,7 +77,7 @@ def test_arrays_take_empty_grids():
 
 def test_arrays_refuse_what_no_memory_holds():
     """An array of a terabyte, begun and killed."""
-    with pytest.raises(MaskError, match="use a target that keeps runs"):
+    with pytest.raises(MaskError, match="Use a target that keeps runs"):
         lower(Causal(), "dense", 1 << 20, 1 << 20)
     with pytest.raises(ValueError, match="order must be"):
         lower(Causal(), "bits", 3, 3, order="middle")

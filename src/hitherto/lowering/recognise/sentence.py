@@ -58,7 +58,7 @@ def phrase(mask: Mask, q_start: int = 0, k_len: int = 0) -> str:
         case And(left=a, right=b):
             return f"{_flat(mask, a, said(a), q_start, k_len)}, within {said(b)}"
         case Or(left=a, right=b):
-            return f"{_flat(mask, a, said(a), q_start, k_len)}, and {said(b)}"
+            return f"{_flat(mask, a, said(a), q_start, k_len)} or {said(b)}"
         case Minus(left=a, right=Prefix(length=length)):
             return f"{phrase(a, q_start, k_len)}, left padding {length:,}"
         case Minus(left=a, right=b):
