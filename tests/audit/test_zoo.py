@@ -28,6 +28,15 @@ def test_audit_tells_specimen(specimen, tmp_path):
         assert not shows(finding, audited(specimen), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "name", ["losses of rows mix", "a count of the labels reaches the outputs"]
+)
+def test_audit_tries_more_than_one_set_of_other_labels(name):
+    """Labels of length 8 that have the counted class as often as the first: nothing moved."""
+    specimen = BY_NAME[name]
+    assert not wrong(specimen, look(specimen, lengths=(8,), modes=("labels",)))
+
+
 @pytest.mark.slow
 @EACH
 def test_audit_tells_specimen_by_itself(specimen):
