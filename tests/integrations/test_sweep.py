@@ -108,6 +108,12 @@ def test_table_and_page_show_faults() -> None:
     assert "layers.0 (A&lt;B&gt;)" in page(rows, ["leak"])
 
 
+def test_sweep_asks_no_convolution_and_no_chooser_of_keys_to_see_all() -> None:
+    """A layer of another kind beside windowed ones, called blind to keys that it never promised."""
+    rows = list(sweep(["lfm3", "dots3_note_text"], columns=["window"]))
+    assert [row.cells["window"].verdict for row in rows] == ["ok", "ok"]
+
+
 @pytest.mark.slow
 def test_sweep_audits_every_encoder_decoder_but_one() -> None:
     """LED's encoder has a window, and one architecture writes only while it hears."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from hitherto.audit import replay
 from hitherto.audit.case import Case
-from hitherto.audit.guess import ATTENTION, SCORES, of_blind, of_leak
+from hitherto.audit.guess import ATTENTION, CONVOLUTION, SCORES, of_blind, of_leak
 from hitherto.audit.inside import layer_map, layer_slopes, mixers
 from hitherto.audit.ledger import Failed
 from hitherto.audit.locate import module_of
@@ -15,6 +15,9 @@ from hitherto.audit.plan import Plan
 from hitherto.audit.report import Finding
 from hitherto.audit.rounding import in_double, limit
 from hitherto.audit.subject import Array
+
+CHOOSES = re.compile(r"(^|[._])indexer?($|[._])", re.I)
+"""A part that picks which keys are attended to: the mask is then only the most that is seen."""
 
 
 def probe(case: Case, plan: Plan) -> None:
@@ -41,6 +44,14 @@ def attention_like(name: str, module: Any) -> bool:
     return bool(ATTENTION.search(name)) or any(map(SCORES.search, weights))
 
 
+def _sees_all(name: str, module: Any) -> bool:
+    """Whether a module should see all that its mask shows: no convolution, no chooser of keys."""
+    last = name.rsplit(".", 1)[-1]
+    chooses = any(CHOOSES.search(child) for child, _ in module.named_modules())
+    slides = CONVOLUTION.search(f"{last} {type(module).__name__}")
+    return attention_like(last, module) and not (chooses or slides)
+
+
 def _compare(case: Case, length: int, measured: dict[str, Array]) -> None:
     """Compare each map with its mask; of one mask for all, what some layer sees is seen."""
     masks = case.declared.layers(length)
@@ -53,7 +64,7 @@ def _compare(case: Case, length: int, measured: dict[str, Array]) -> None:
         open_to = mask | np.eye(length, dtype=bool)  # an output always depends on its own query
         if (grid & ~open_to).any():
             _leak(case, length, path, measured[path] * grid, open_to)
-        if each and (mask & ~grid).any():
+        if each and (mask & ~grid).any() and _sees_all(path, _part(case, path)):
             _blind(case, length, path, grid, mask)
     if each or len(masks) > 1 or not seen:
         return
