@@ -109,6 +109,11 @@ def _stacked(grid: Grid, of: Any) -> Array:
     return np.stack(arrays)[grid.bound.index]
 
 
+def four_axes(cells: Any) -> Any:
+    """Return (queries, keys), with batch and heads or without, as (batch, heads, queries, keys)."""
+    return cells[(None,) * (4 - cells.ndim)]
+
+
 def placed(array: Array, library: Library, device: Any = None) -> Any:
     """Return an array as numpy, or as a torch tensor on a device."""
     if library == "numpy":

@@ -48,6 +48,12 @@ class Runs:
         offsets = offsets_of(row[kept], shape[0])
         return cls(*shape, offsets, blocks.start[kept], blocks.stop[kept])
 
+    @classmethod
+    def of_rows(cls, spans: Spans) -> Self:
+        """Take every row's keys: blocks of one cell."""
+        row, lo, hi = row_ranges(spans)
+        return cls(spans.q_len, spans.k_len, offsets_of(row, spans.q_len), lo, hi)
+
     @property
     def counts(self) -> Array:
         """Blocks in each row."""

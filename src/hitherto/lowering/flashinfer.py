@@ -16,14 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hitherto.errors import Unsupported, explain
+from hitherto.errors import Unsupported
 from hitherto.lowering import ranges
 from hitherto.lowering.arrays import Library, placed
 from hitherto.lowering.block_tables import Runs
 from hitherto.lowering.call import Call
-from hitherto.lowering.grid import Grid, refuse
+from hitherto.lowering.empty import refuse_undocumented_rows
+from hitherto.lowering.grid import Grid, refuse, require_one_head
 from hitherto.lowering.packing import Rows, first_difference, no_packing, whole
-from hitherto.mask import Batch, blocks, empty_rows
+from hitherto.mask import blocks
 
 Array = np.ndarray
 Form = Literal["arguments", "bits", "bsr"]
@@ -53,7 +54,8 @@ def flashinfer(
     Raises:
         Unsupported: heads that differ; a batch as "bsr"; empty rows, unless accepted.
     """
-    _require(grid, empty)
+    require_one_head("flashinfer", grid, "all heads of a request share one mask")
+    refuse_undocumented_rows("flashinfer", grid, empty)
     if form in (None, "arguments"):
         rows = Rows.of("flashinfer", grid) if form else _rows(grid)
         found, cell = whole(rows) if rows else (None, (0, 0))
@@ -72,22 +74,6 @@ def flashinfer(
     arrays = {key: placed(x, library, device) if isinstance(x, Array) else x
               for key, x in said.items()}  # fmt: skip
     return Call(name=f"flashinfer.{name}", arguments=arrays)
-
-
-def _require(grid: Grid, empty: str) -> None:
-    if empty not in ("refuse", "accept"):
-        raise ValueError(explain("empty", "must be 'refuse' or 'accept'", empty, "choose one"))
-    cell = grid.first_difference(Batch(grid.bound.index[:, :1], grid.bound.spans))
-    if cell is not None:
-        raise refuse("flashinfer", grid, cell, "all heads of a request share one mask")
-    for b in range(grid.batch):
-        rows = empty_rows(grid.bound[b, 0])
-        if rows.size and grid.k_len and empty == "refuse":
-            raise refuse(
-                "flashinfer", grid, (b, 0, int(rows[0]), 0),
-                "what a row without keys gives is not documented; empty='accept' takes it",
-                "empty='accept', or a mask that shows padding rows their own key",
-            )  # fmt: skip
 
 
 def _rows(grid: Grid) -> Rows | None:

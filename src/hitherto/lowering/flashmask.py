@@ -24,9 +24,8 @@ import numpy as np
 from hitherto.lowering.arrays import Library, placed
 from hitherto.lowering.block_tables import Runs, turned
 from hitherto.lowering.grid import Grid, refuse
-from hitherto.lowering.ranges import row_ranges
 from hitherto.mask import Causal, Spans, bind, subset
-from hitherto.mask.spans import full, offsets_of
+from hitherto.mask.spans import full
 
 Array = np.ndarray
 
@@ -81,8 +80,7 @@ def _smallest(
 
 def _hidden(spans: Spans) -> Runs:
     """Return the runs of rows of every key in which these spans have it."""
-    row, lo, hi = row_ranges(spans)
-    return turned(Runs(spans.q_len, spans.k_len, offsets_of(row, spans.q_len), lo, hi))
+    return turned(Runs.of_rows(spans))
 
 
 def _most(hidden: Runs) -> int:

@@ -125,6 +125,16 @@ def refuse(target: str, grid: Grid, cell: Cell | None, why: str, can: str = "") 
     )  # fmt: skip
 
 
+def require_one_head(target: str, grid: Grid, why: str, can: str = "") -> None:
+    """Raise unless all heads of each batch row share one mask: `why`, `can` are `refuse`'s."""
+    index = grid.bound.index
+    if (index == index[:, :1]).all():
+        return
+    cell = grid.first_difference(Batch(index[:, :1], grid.bound.spans))
+    if cell is not None:
+        raise refuse(target, grid, cell, why, can)
+
+
 def require_exact(target: str, grid: Grid, meaning: Mask | Spans | Batch, why: str) -> None:
     """Raise unless what a target would show is what the mask shows, cell for cell.
 

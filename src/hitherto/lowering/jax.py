@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from hitherto.lowering.arrays import dense
+from hitherto.lowering.arrays import dense, four_axes
 from hitherto.lowering.empty import Empty, real_rows, refuse_empty_rows
 from hitherto.lowering.grid import Grid
 from hitherto.lowering.library import library
-from hitherto.lowering.outer import band_of, outer, row_bounds
+from hitherto.lowering.outer import band_of, outer, positions_before, row_bounds
 from hitherto.mask import Band, Everything, Keys, Mask, Queries
 
 
@@ -53,8 +53,7 @@ def jax_attention(
     refuse_empty_rows("jax_attention", grid, empty, rows)
     said = _said(grid, rows)
     if said is None:
-        cells = dense(grid)
-        said = {"mask": cells[(None,) * (4 - cells.ndim)]}
+        said = {"mask": four_axes(dense(grid))}
     if rows.min() < grid.q_len:
         said["query_seq_lengths"] = rows
     for name in ("query_seq_lengths", "key_value_seq_lengths"):
@@ -70,12 +69,12 @@ def _said(grid: Grid, rows: np.ndarray) -> dict[str, Any] | None:
         return None
     bands = [band for spans in filled if (band := band_of(spans)) is not None]
     before, after = np.max(bands or [(0, 0)], axis=0).tolist()
-    real = Queries(_first(rows + grid.q_start, grid.q_start + grid.q_len))
+    real = Queries(positions_before(rows + grid.q_start, grid.q_start + grid.q_len))
     ends = [int(row_bounds(spans)[1].max(initial=0)) for spans in filled]
     lengths = np.array(ends, np.int32)[grid.bound.index[:, 0]]
     for keys, said in (
         (Everything(), {}),
-        (Keys(_first(lengths, grid.k_len)), {"key_value_seq_lengths": lengths}),
+        (Keys(positions_before(lengths, grid.k_len)), {"key_value_seq_lengths": lengths}),
     ):
         for band, also in _bands(grid, before, after):
             if grid.first_difference(band & real & keys) is None:
@@ -92,8 +91,3 @@ def _bands(grid: Grid, before: int, after: int) -> Iterator[tuple[Mask, dict[str
     yield Band(before, None), {"local_window_size": (left, max(grid.k_len - 1, 0))}
     if before + after >= 0:
         yield Band(before, after), {"local_window_size": (left, right)}
-
-
-def _first(lengths: np.ndarray, total: int) -> np.ndarray:
-    """Return (batch, max(total, 1)) bools: which positions lie before each length."""
-    return np.arange(max(total, 1)) < lengths[:, None]

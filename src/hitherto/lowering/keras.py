@@ -16,7 +16,7 @@ Source: https://keras.io/api/layers/attention_layers/multi_head_attention/
 
 from typing import Any
 
-from hitherto.lowering.arrays import dense
+from hitherto.lowering.arrays import dense, four_axes
 from hitherto.lowering.empty import Empty, refuse_empty_rows
 from hitherto.lowering.grid import Grid
 
@@ -35,6 +35,5 @@ def keras(grid: Grid, *, empty: Empty = "refuse") -> dict[str, Any]:
     Cost: O(queries * keys).
     """
     refuse_empty_rows("keras", grid, empty)
-    cells = dense(grid)
-    cells = cells[(None,) * (4 - cells.ndim)]
+    cells = four_axes(dense(grid))
     return {"attention_mask": cells if grid.heads > 1 else cells[:, 0], "use_causal_mask": False}

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from hitherto.lowering.arrays import Library, placed
-from hitherto.lowering.grid import Grid, refuse
-from hitherto.mask import Batch, empty_rows
+from hitherto.lowering.empty import refuse_undocumented_rows
+from hitherto.lowering.grid import Grid, require_one_head
 from hitherto.mask.canonical import canonical
 
 FULL, CAUSAL, INV_CAUSAL, BI_CAUSAL = range(4)
@@ -55,20 +55,11 @@ def magi(
     Raises:
         Unsupported: heads that differ; empty rows, unless accepted.
     """
-    one_head = Batch(grid.bound.index[:, :1], grid.bound.spans)
-    cell = grid.first_difference(one_head)
-    if cell is not None:
-        raise refuse("magi", grid, cell, "slices have no head axis: all heads share one mask")
+    require_one_head("magi", grid, "slices have no head axis: all heads share one mask")
+    refuse_undocumented_rows("magi", grid, empty)
     parts = []
     for b in range(grid.batch):
         spans = canonical(grid.bound[b, 0], keep_spans=True)
-        rows = empty_rows(spans)
-        if rows.size and empty != "accept" and grid.k_len:
-            raise refuse(
-                "magi", grid, (b, 0, int(rows[0]), 0),
-                "what a row without keys gives is not documented; empty='accept' takes it",
-                "empty='accept', or a mask that shows padding rows their own key",
-            )  # fmt: skip
         run = np.repeat(np.arange(spans.starts.size), np.diff(spans.offsets))
         first, stop = spans.starts[run], spans.stops[run]
         q = np.stack([first, stop], 1) - spans.q_start + b * grid.q_len

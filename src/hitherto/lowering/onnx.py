@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from hitherto.errors import MaskError, explain
-from hitherto.lowering.arrays import dense
+from hitherto.lowering.arrays import dense, four_axes
 from hitherto.lowering.grid import Grid
 from hitherto.lowering.library import library
 from hitherto.lowering.onnx_model import export_attention
-from hitherto.lowering.outer import band_of, outer, row_bounds
+from hitherto.lowering.outer import band_of, outer, positions_before, row_bounds
 from hitherto.mask import Band, Everything, Keys, Mask
 
 __all__ = ["OnnxAttention", "export_attention", "onnx"]
@@ -98,8 +98,7 @@ def onnx(
                 inputs["nonpad_kv_seqlen"] = np.broadcast_to(lengths, rows).astype(np.int64)
             break
     else:
-        cells = dense(grid)
-        attributes, inputs = {}, {"attn_mask": cells[(None,) * (4 - cells.ndim)]}
+        attributes, inputs = {}, {"attn_mask": four_axes(dense(grid))}
     return OnnxAttention(opset=opset, past_len=past_len, attributes=attributes, inputs=inputs)
 
 
@@ -117,7 +116,7 @@ def _sayable(grid: Grid, opset: int, past_len: int) -> Iterator[Said]:
         return
     ends = [int(row_bounds(spans)[1].max(initial=0)) for spans in filled]
     lengths = np.array(ends)[grid.bound.index[:, 0]]
-    yield {}, lengths, Keys(_first(lengths, grid.k_len))
+    yield {}, lengths, Keys(positions_before(lengths, grid.k_len))
     # Where a causal row or a window is, too, the lengths say where the last query stands.
     stop = grid.q_start + grid.q_len
     if stop <= grid.k_len:
@@ -139,8 +138,3 @@ def _bands(delta: int, band: np.ndarray, opset: int) -> Iterator[tuple[dict[str,
         yield {"left_window_size": left}, Band(before, None)
     if left >= 0 and right >= 0 and before + after >= 0:
         yield {"left_window_size": left, "right_window_size": right}, Band(before, after)
-
-
-def _first(lengths: np.ndarray, total: int) -> np.ndarray:
-    """Return (batch, max(total, 1)) bools: which positions lie before each length."""
-    return np.arange(max(total, 1)) < lengths[:, None]

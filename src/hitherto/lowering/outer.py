@@ -35,6 +35,11 @@ def row_bounds(filled: Spans) -> tuple[Array, Array]:
     return lo, hi
 
 
+def positions_before(lengths: Array, total: int) -> Array:
+    """Return (batch, max(total, 1)) bools: which positions lie before each length."""
+    return np.arange(max(total, 1)) < lengths[:, None]
+
+
 def band_of(filled: Spans) -> tuple[int, int] | None:
     """Return the narrowest band that holds every cell: (most `q - k`, most `k - q`).
 

@@ -17,7 +17,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from hitherto.lowering.grid import Grid, refuse
+from hitherto.lowering.grid import Grid, refuse, require_one_head
 from hitherto.lowering.outer import outer, row_bounds
 from hitherto.mask import Batch
 
@@ -107,11 +107,8 @@ class Rows:
         Raises:
             Unsupported: heads that differ, or a row with a gap.
         """
-        index = grid.bound.index
-        if (index != index[:, :1]).any():
-            cell = grid.first_difference(Batch(index[:, :1], grid.bound.spans))
-            raise refuse(target, grid, cell, "all heads share one mask")
-        ranges = []
+        require_one_head(target, grid, "all heads share one mask")
+        index, ranges = grid.bound.index, []
         for i, spans in enumerate(grid.bound.spans):
             filled = outer(spans)
             if filled != spans:

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from hitherto.lowering import ranges
-from hitherto.lowering.arrays import dense
+from hitherto.lowering.arrays import dense, four_axes
+from hitherto.lowering.empty import require_rows
 from hitherto.lowering.grid import Grid, refuse, require_exact
-from hitherto.mask import Band, Batch, Everything, Spans, empty_rows, equal
+from hitherto.mask import Band, Batch, Everything, Spans, equal
 from hitherto.mask.spans import full
 
 Array = np.ndarray
@@ -49,7 +50,7 @@ def sdpa(grid: Grid, *, device: Any = None) -> dict[str, Any]:
                 spans.rows(grid.q_start, grid.q_start + 1) for spans in grid.bound.spans)),
         )  # fmt: skip
     mask = dense(grid, library="torch", device=device)
-    return {"attn_mask": mask[(None,) * (4 - mask.ndim)], "is_causal": False}
+    return {"attn_mask": four_axes(mask), "is_causal": False}
 
 
 def mha(
@@ -77,7 +78,7 @@ def mha(
         Unsupported: an empty row with `need_weights`; a batch axis without `num_heads`.
     """
     if need_weights:
-        _refuse_empty("mha", grid, "with need_weights a row that sees no key is NaN")
+        require_rows("mha", grid, "with need_weights a row that sees no key is NaN")
     shared, padding = _padding(grid)
     if shared is None and grid.batch * grid.heads == 1:
         shared = grid.bound.spans[0]
@@ -121,16 +122,9 @@ def attention_bias(grid: Grid) -> Any:
         "attention_bias", grid, Band(None, grid.offset),
         "it has causal from the top-left corner and causal from the bottom-right corner only",
     )  # fmt: skip
-    _refuse_empty("attention_bias", grid, "causal_lower_right is NaN in rows that see no key")
+    require_rows("attention_bias", grid, "causal_lower_right is NaN in rows that see no key")
     with warnings.catch_warnings():
         return causal_lower_right(grid.q_len, grid.k_len)
-
-
-def _refuse_empty(target: str, grid: Grid, why: str) -> None:
-    for (b, h), i in np.ndenumerate(grid.bound.index):
-        rows = empty_rows(grid.bound.spans[i])
-        if rows.size and grid.k_len:
-            raise refuse(target, grid, (b, h, int(rows[0]), 0), why)
 
 
 def _is_flat(spans: Spans) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hitherto.lowering.arrays import Library, placed
+from hitherto.lowering.block_tables import Runs
 from hitherto.lowering.grid import Grid
-from hitherto.lowering.ranges import row_ranges
 from hitherto.mask import axes, pairs
 
 Array = np.ndarray
@@ -67,9 +67,7 @@ def _rows(grid: Grid, target: str) -> tuple[Array, Array]:
     grid.require_room(target, 8 * sum(int(pairs(grid.bound.spans[i])) for i in index))
     lists = []
     for spans in grid.bound.spans:
-        row, lo, hi = row_ranges(spans)
-        counts = np.bincount(row, hi - lo, spans.q_len).astype(np.int64)
-        before = np.cumsum(hi - lo) - (hi - lo)
-        lists.append((counts, np.arange((hi - lo).sum()) + np.repeat(lo - before, hi - lo)))
+        runs = Runs.of_rows(spans)
+        lists.append((runs.counts, runs.cells()[1]))
     counts, indices = zip(*(lists[i] for i in index), strict=True)
     return np.concatenate(counts), np.concatenate(indices)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hitherto.lowering.arrays import Library, dense, placed
+from hitherto.lowering.arrays import Library, dense, four_axes, placed
 from hitherto.lowering.empty import Empty, refuse_empty_rows
 from hitherto.lowering.grid import Grid
 from hitherto.lowering.outer import outer
@@ -54,11 +54,8 @@ def transformer_engine(
             if said is not None:
                 return said
     grid.require_room("transformer_engine")
-    hidden = ~dense(grid)
-    return {
-        "attn_mask_type": "arbitrary",
-        "attention_mask": placed(hidden[(None,) * (4 - hidden.ndim)], library, device),
-    }
+    hidden = placed(four_axes(~dense(grid)), library, device)
+    return {"attn_mask_type": "arbitrary", "attention_mask": hidden}
 
 
 CORNERS: tuple[Corner, ...] = ("bottom-right", "top-left")

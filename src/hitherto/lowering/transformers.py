@@ -22,16 +22,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hitherto.lowering.arrays import additive, dense
+from hitherto.lowering.arrays import additive, dense, four_axes
 from hitherto.lowering.empty import Empty, refuse_empty_rows
 from hitherto.lowering.flex import varying
-from hitherto.lowering.grid import Grid, refuse
+from hitherto.lowering.grid import Grid, refuse, require_one_head
 from hitherto.lowering.mask_mod import MaskMod, mask_mod
 from hitherto.lowering.ranges import row_ranges, shown_keys
 from hitherto.mask import (
     And,
     Band,
-    Batch,
     Causal,
     Everything,
     Keys,
@@ -94,11 +93,9 @@ def transformers(
 
 
 def _mask_function(grid: Grid, device: Any) -> MaskMod:
-    first = Batch(grid.bound.index[:, :1], grid.bound.spans)
-    if (cell := grid.first_difference(first)) is not None:
-        raise refuse(
-            "transformers", grid, cell, "a mask function is asked about head 0 only", "form='4d'"
-        )
+    require_one_head(
+        "transformers", grid, "a mask function is asked about head 0 only", "form='4d'"
+    )
     seen, start = mask_mod(grid.bound.spans, varying(grid.bound.index), device), grid.q_start
 
     def function(batch_idx: Any, head_idx: Any, q_idx: Any, kv_idx: Any) -> Any:
@@ -163,4 +160,4 @@ def _whole(grid: Grid, base: Mask, implementation: str, dtype: Any) -> tuple[dic
         mask = additive(grid, dtype=kind, hidden=torch.finfo(kind).min)
     else:
         mask = dense(grid, library="torch")
-    return {"attention_mask": mask[(None,) * (4 - mask.ndim)]}, None
+    return {"attention_mask": four_axes(mask)}, None
