@@ -1,9 +1,14 @@
 """The cache that keeps everything."""
 
-from jaxtyping import Float, Int64
-from torch import Tensor
-
-from hitherto.cache.rows import Rows, require_filled, require_length, require_rows
+from hitherto.cache.rows import (
+    Keys,
+    Rows,
+    Values,
+    View,
+    require_filled,
+    require_length,
+    require_rows,
+)
 
 
 class Growing:
@@ -25,11 +30,7 @@ class Growing:
         """Bytes of memory held, the room to grow included."""
         return self._rows.nbytes if self._rows else 0
 
-    def append(
-        self,
-        k: Float[Tensor, "batch kv_heads keys head_dim"],
-        v: Float[Tensor, "batch kv_heads keys v_dim"],
-    ) -> None:
+    def append(self, k: Keys, v: Values) -> None:
         """Add the next positions.
 
         Raises:
@@ -40,13 +41,7 @@ class Growing:
         rows.require_like(k, v)
         self._rows = rows.append(k.detach(), v.detach(), first=self.length)
 
-    def view(
-        self,
-    ) -> tuple[
-        Float[Tensor, "batch kv_heads keys head_dim"],
-        Float[Tensor, "batch kv_heads keys v_dim"],
-        Int64[Tensor, " keys"],
-    ]:
+    def view(self) -> View:
         """Keys, values and their positions; they share the cache's memory until it next changes.
 
         Raises:

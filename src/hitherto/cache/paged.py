@@ -6,10 +6,9 @@ Source: https://arxiv.org/abs/2309.06180
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 
-from hitherto.cache.rows import require_length, require_rows
+from hitherto.cache.rows import Keys, Values, View, require_length, require_rows
 from hitherto.errors import ModelError, explain
 
 
@@ -120,11 +119,7 @@ class Paged:
         """Bytes of the pages used; those shared with others are counted in each."""
         return self.pool.nbytes // self.pool.num_pages * len(self.pages)
 
-    def append(
-        self,
-        k: Float[Tensor, "batch kv_heads keys head_dim"],
-        v: Float[Tensor, "batch kv_heads keys v_dim"],
-    ) -> None:
+    def append(self, k: Keys, v: Values) -> None:
         """Add the next positions; batch is 1.
 
         Raises:
@@ -143,13 +138,7 @@ class Paged:
             values[:, :, slots] = v[:, :, first - start : last - start].detach()
         self.pages, self._length = pages, stop
 
-    def view(
-        self,
-    ) -> tuple[
-        Float[Tensor, "batch kv_heads keys head_dim"],
-        Float[Tensor, "batch kv_heads keys v_dim"],
-        Int64[Tensor, " keys"],
-    ]:
+    def view(self) -> View:
         """Keys, values and their positions.
 
         Cost: nothing when the pages lie side by side; else one copy. `pieces` never copies.

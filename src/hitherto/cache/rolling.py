@@ -1,9 +1,15 @@
 """The cache that forgets what no later query may see."""
 
-from jaxtyping import Float, Int64
-from torch import Tensor
-
-from hitherto.cache.rows import Rows, require_filled, require_length, require_rows, spare
+from hitherto.cache.rows import (
+    Keys,
+    Rows,
+    Values,
+    View,
+    require_filled,
+    require_length,
+    require_rows,
+    spare,
+)
 from hitherto.errors import ModelError, explain
 from hitherto.mask import Mask, live_keys
 
@@ -30,11 +36,7 @@ class Rolling:
         """Bytes of memory held, the room to grow included."""
         return self._rows.nbytes if self._rows else 0
 
-    def append(
-        self,
-        k: Float[Tensor, "batch kv_heads keys head_dim"],
-        v: Float[Tensor, "batch kv_heads keys v_dim"],
-    ) -> None:
+    def append(self, k: Keys, v: Values) -> None:
         """Trim, then add the next positions.
 
         Raises:
@@ -47,13 +49,7 @@ class Rolling:
         self._rows = rows.append(k.detach(), v.detach(), first=self._length, room=spare(rows.count))
         self._length += k.shape[2]
 
-    def view(
-        self,
-    ) -> tuple[
-        Float[Tensor, "batch kv_heads keys head_dim"],
-        Float[Tensor, "batch kv_heads keys v_dim"],
-        Int64[Tensor, " keys"],
-    ]:
+    def view(self) -> View:
         """Keys, values and their positions; they share the cache's memory until it next changes.
 
         Raises:

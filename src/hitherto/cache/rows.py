@@ -8,10 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from hitherto.errors import ModelError, explain
+
+Keys = Float[Tensor, "batch kv_heads keys head_dim"]
+Values = Float[Tensor, "batch kv_heads keys v_dim"]
+View = tuple[Keys, Values, Int64[Tensor, " keys"]]
+"""Keys, values and their positions."""
 
 SMALLEST = 16
 

@@ -21,6 +21,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON line for prog
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 MODEL = "A name that `hitherto models` lists, a GGUF file, or a folder of a model or run."
 Dtype = Annotated[str, typer.Option(help="Number format of the weights: float32 or bfloat16.")]
+Temperature = Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")]
+TopP = Annotated[
+    float | None, typer.Option(min=0.0, max=1.0, help="Choose among this much likelihood.")
+]
+MaskText = Annotated[str, typer.Argument(help="For example: 'Causal() & Window(4096)'.")]
+Length = Annotated[
+    int, typer.Option(parser=read_length, metavar="N", help="Queries, like 64, 64k or 1M.")
+]
+Keys = Annotated[
+    int | None,
+    typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
+]
+Start = Annotated[
+    int | None,
+    typer.Option(
+        parser=read_length, metavar="Q", help="First query. Default: queries are the last keys."
+    ),
+]
 Checkpoint = Annotated[Path, typer.Argument(help="Folder of a run, or of its checkpoint.")]
 
 
@@ -84,13 +102,9 @@ def generate(
     prompt: Annotated[str | None, typer.Option(help="Text to go on from.")] = None,
     model: Annotated[str | None, typer.Option(help=MODEL)] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens to write at most.")] = 256,
-    temperature: Annotated[
-        float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
-    ] = 0.8,
+    temperature: Temperature = 0.8,
     top_k: Annotated[int | None, typer.Option(min=1, help="Choose among so many.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Choose among this much likelihood.")
-    ] = None,
+    top_p: TopP = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same text.")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text.")] = None,
     dtype: Dtype = "float32",
@@ -119,12 +133,8 @@ def chat(
     model: Annotated[str, typer.Option(help=MODEL)] = "smollm2",
     system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens an answer has at most.")] = 512,
-    temperature: Annotated[
-        float, typer.Option(min=0.0, help="0 takes the likeliest token each time.")
-    ] = 0.0,
-    top_p: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Choose among this much likelihood.")
-    ] = None,
+    temperature: Temperature = 0.0,
+    top_p: TopP = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same answers.")] = 0,
     dtype: Dtype = "float32",
 ) -> int:
@@ -187,20 +197,10 @@ def check(
 @app.command()
 @command
 def show(
-    mask: Annotated[str, typer.Argument(help="For example: 'Causal() & Window(4096)'.")],
-    length: Annotated[
-        int, typer.Option(parser=read_length, metavar="N", help="Queries, like 64, 64k or 1M.")
-    ],
-    keys: Annotated[
-        int | None,
-        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
-    ] = None,
-    start: Annotated[
-        int | None,
-        typer.Option(
-            parser=read_length, metavar="Q", help="First query. Default: queries are the last keys."
-        ),
-    ] = None,
+    mask: MaskText,
+    length: Length,
+    keys: Keys = None,
+    start: Start = None,
     batch: Annotated[int, typer.Option(min=0, help="Batch row to show, from 0.")] = 0,
     head: Annotated[int, typer.Option(min=0, help="Head to show, from 0.")] = 0,
     why: Annotated[
@@ -235,10 +235,7 @@ def explore(
     length: Annotated[
         int, typer.Option(parser=read_length, metavar="N", help="Queries of a mask, like 64 or 1M.")
     ] = 1 << 20,
-    keys: Annotated[
-        int | None,
-        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
-    ] = None,
+    keys: Keys = None,
     start: Annotated[
         int | None, typer.Option(parser=read_length, metavar="Q", help="First query of a mask.")
     ] = None,
@@ -265,15 +262,10 @@ def explore(
 @app.command()
 @command
 def plan(
-    mask: Annotated[str, typer.Argument(help="For example: 'Causal() & Window(4096)'.")],
-    length: Annotated[
-        int, typer.Option(parser=read_length, metavar="N", help="Queries, like 64k or 1M.")
-    ],
+    mask: MaskText,
+    length: Length,
     ranks: Annotated[int, typer.Option(min=1, help="Processes that share the sequence.")],
-    keys: Annotated[
-        int | None,
-        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
-    ] = None,
+    keys: Keys = None,
     block: Annotated[int | None, typer.Option(min=1, help="Rows dealt at once.")] = None,
     dealing: Annotated[
         str, typer.Option(help="best, cut, folded, spread, dealt, contiguous or zigzag.")
@@ -292,23 +284,13 @@ def plan(
 @app.command()
 @command
 def lower(
-    mask: Annotated[str, typer.Argument(help="For example: 'Causal() & Window(4096)'.")],
-    length: Annotated[
-        int, typer.Option(parser=read_length, metavar="N", help="Queries, like 64, 64k or 1M.")
-    ],
+    mask: MaskText,
+    length: Length,
     to: Annotated[
         str | None, typer.Option(metavar="TARGET", help="Default: list the targets that are exact.")
     ] = None,
-    keys: Annotated[
-        int | None,
-        typer.Option(parser=read_length, metavar="M", help="Keys. Default: as many as queries."),
-    ] = None,
-    start: Annotated[
-        int | None,
-        typer.Option(
-            parser=read_length, metavar="Q", help="First query. Default: queries are the last keys."
-        ),
-    ] = None,
+    keys: Keys = None,
+    start: Start = None,
     json: Json = False,
 ) -> int:
     """Print a mask in another library's form, exactly, or the first cell it cannot say."""
@@ -327,12 +309,7 @@ def recognise(
     true: Annotated[
         str, typer.Option(help="What True and 1 mean in it: attends or hides.")
     ] = "attends",
-    start: Annotated[
-        int | None,
-        typer.Option(
-            parser=read_length, metavar="Q", help="First query. Default: queries are the last keys."
-        ),
-    ] = None,
+    start: Start = None,
     batch: Annotated[int, typer.Option(min=0, help="Batch row to draw, from 0.")] = 0,
     head: Annotated[int, typer.Option(min=0, help="Head to draw, from 0.")] = 0,
     json: Json = False,

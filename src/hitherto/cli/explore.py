@@ -52,13 +52,13 @@ def explore(
 
 def _is_model(target: str) -> bool:
     """Tell a model from a report and a mask: a folder, a GGUF file, or a known name."""
-    from hitherto.model.loading.installed import KNOWN
+    from hitherto.model.loading.installed import is_known
 
     try:
         is_folder = Path(target).is_dir()
     except (OSError, ValueError):
         return False  # a mask's text may be no possible path
-    return is_folder or target.endswith(".gguf") or target in {known.name for known in KNOWN}
+    return is_folder or target.endswith(".gguf") or is_known(target)
 
 
 def _report_or_mask(target: str, length: int, keys: int | None, start: int | None) -> dict:

@@ -8,7 +8,7 @@ import torch
 from hitherto.errors import ModelError, explain
 from hitherto.model import Decoder
 from hitherto.model.loading import ChatTemplate, load
-from hitherto.model.loading.installed import KNOWN, find_model
+from hitherto.model.loading.installed import find_model, is_known
 from hitherto.model.tokens import ByteTokens, Tokenizer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -34,7 +34,7 @@ def open_model(name: str, dtype: str) -> Named:
     """
     if dtype not in DTYPES:
         raise ModelError(explain("--dtype", f"must be {' or '.join(DTYPES)}", dtype, "use float32"))
-    if name not in {known.name for known in KNOWN} and _is_ours(Path(name)):
+    if not is_known(name) and _is_ours(Path(name)):
         from hitherto.cli.checkpoints import load_decoder
 
         model, _ = load_decoder(Path(name))

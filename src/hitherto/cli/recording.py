@@ -13,8 +13,7 @@ from hitherto.attention.grid import ranges_of
 from hitherto.errors import ModelError, explain
 from hitherto.mask import Everything
 from hitherto.model import Decoder
-from hitherto.model.attention import Attention, Sight, split_heads
-from hitherto.model.layers import rotate
+from hitherto.model.attention import Attention, Sight
 from hitherto.model.tokens import Tokenizer
 
 MOST_BYTES = 1 << 26
@@ -40,11 +39,7 @@ class Watch:
 
     def _keep(self, layer: Attention, arguments: tuple[Tensor, Sight], out: Tensor) -> None:
         x, sight = arguments
-        q, k = (split_heads(f(x), layer.head_dim) for f in (layer.query, layer.key))
-        if layer.query_norm is not None:
-            q, k = layer.query_norm(q), layer.key_norm(k)
-        if sight.angles is not None:
-            q, k = rotate(q, sight.angles), rotate(k, sight.angles)
+        q, k, _ = layer.project(x, sight.angles)
         cache = sight.parts[0].cache
         self.seen[layer] = q, k if cache is None else cache.view()[0], sight
 

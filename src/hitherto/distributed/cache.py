@@ -1,10 +1,16 @@
 """A cache spread over ranks: each keeps some of the positions, all together keep what one would."""
 
 import numpy as np
-from jaxtyping import Float, Int64
-from torch import Tensor
 
-from hitherto.cache.rows import Rows, require_filled, require_length, require_rows
+from hitherto.cache.rows import (
+    Keys,
+    Rows,
+    Values,
+    View,
+    require_filled,
+    require_length,
+    require_rows,
+)
 from hitherto.distributed import loads
 from hitherto.errors import ModelError, explain
 from hitherto.mask import Mask, live_keys
@@ -35,11 +41,7 @@ class Sharded:
         """Bytes of memory that this rank holds, the room to grow included."""
         return self._rows.nbytes if self._rows else 0
 
-    def append(
-        self,
-        k: Float[Tensor, "batch kv_heads keys head_dim"],
-        v: Float[Tensor, "batch kv_heads keys v_dim"],
-    ) -> None:
+    def append(self, k: Keys, v: Values) -> None:
         """Forget what may be, then add those of the next positions that this rank keeps.
 
         Raises:
@@ -55,13 +57,7 @@ class Sharded:
         self._rows = rows
         self._length += k.shape[2]
 
-    def view(
-        self,
-    ) -> tuple[
-        Float[Tensor, "batch kv_heads keys head_dim"],
-        Float[Tensor, "batch kv_heads keys v_dim"],
-        Int64[Tensor, " keys"],
-    ]:
+    def view(self) -> View:
         """Keys, values and positions that this rank holds; there may be none.
 
         Raises:

@@ -15,6 +15,7 @@ from hitherto.distributed.shards import positions, shard
 from hitherto.mask import Mask
 from hitherto.model import Decoder
 from hitherto.model.packing import place_documents
+from hitherto.training.loss import IGNORED
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def mean_loss(
     logits: Float[Tensor, "batch queries vocab"],
     labels: Int64[Tensor, "batch queries"],
     count: int,
-    ignored: int = -100,
+    ignored: int = IGNORED,
 ) -> Float[Tensor, ""]:
     """This rank's part of the mean loss, in nats: parts add up to that of one process.
 

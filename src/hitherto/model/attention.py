@@ -62,7 +62,7 @@ class Attention(nn.Module):
         self.query = Linear(config.width, inner, bias=biased)
         self.key = Linear(config.width, kv_inner, bias=biased)
         self.value = Linear(config.width, kv_inner, bias=biased)
-        self.output = nn.Linear(inner, config.width, bias=config.bias)
+        self.output = Linear(inner, config.width, bias=config.bias)
         self.query_norm = Norm(config, self.head_dim) if config.norm_qk else None
         self.key_norm = Norm(config, self.head_dim) if config.norm_qk else None
 
@@ -70,16 +70,23 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch queries width"], sight: Sight
     ) -> Float[Tensor, "batch queries width"]:
         """Let every token look where the layer's mask lets it."""
-        q, k, v = (split_heads(f(x), self.head_dim) for f in (self.query, self.key, self.value))
-        if self.query_norm is not None:
-            q, k = self.query_norm(q), self.key_norm(k)
-        if sight.angles is not None:
-            q, k = rotate(q, sight.angles), rotate(k, sight.angles)
+        q, k, v = self.project(x, sight.angles)
         seen = [
             self._attend(q[:, :, t], k[:, :, t], v[:, :, t], cache, sight)
             for t, cache in sight.parts
         ]
         return self.output(join_heads(seen[0] if len(seen) == 1 else torch.cat(seen, dim=2)))
+
+    def project(
+        self, x: Float[Tensor, "batch queries width"], angles: Angles | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (batch, heads, queries, head_dim), as `attend` gets them."""
+        q, k, v = (split_heads(f(x), self.head_dim) for f in (self.query, self.key, self.value))
+        if self.query_norm is not None:
+            q, k = self.query_norm(q), self.key_norm(k)
+        if angles is not None:
+            q, k = rotate(q, angles), rotate(k, angles)
+        return q, k, v
 
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, cache: LayerCache | None, sight: Sight
@@ -124,7 +131,7 @@ class CrossAttention(nn.Module):
         self.query = Linear(config.width, inner, bias=config.bias)
         self.key = Linear(config.width, kv_inner, bias=config.bias)
         self.value = Linear(config.width, kv_inner, bias=config.bias)
-        self.output = nn.Linear(inner, config.width, bias=config.bias)
+        self.output = Linear(inner, config.width, bias=config.bias)
 
     def read(self, encoded: Float[Tensor, "batch keys width"], mask: Mask) -> Source:
         """Keys and values of the encoder's output: computed once, used at every step."""

@@ -68,6 +68,11 @@ KNOWN = (
 """Models by name."""
 
 
+def is_known(name: str) -> bool:
+    """Whether a model is called so, installed or not."""
+    return any(name == known.name for known in KNOWN)
+
+
 def find_model(name: str) -> Path:
     """The file or folder that a name or a path stands for.
 
