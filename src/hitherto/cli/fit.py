@@ -12,7 +12,7 @@ from hitherto.cli.meter import Meter
 from hitherto.cli.runs import Run
 from hitherto.cli.terminal import say
 from hitherto.model import Decoder
-from hitherto.training import TrainingConfig, exists, train
+from hitherto.training import Step, TrainingConfig, exists, train
 
 
 def fit(run: Run, model: Decoder, data: bytes, config: TrainingConfig, out: Console) -> bool:
@@ -28,12 +28,17 @@ def fit(run: Run, model: Decoder, data: bytes, config: TrainingConfig, out: Cons
         Meter(out) as meter,
     ):
         for step in steps:
-            line = {"step": step.step, "loss": step.loss, "lr": step.lr, "elapsed": step.elapsed}
-            log.write(json.dumps(line) + "\n")
+            log.write(logged(step))
             meter.show(step)
             if stop.asked:
                 break
     return not stop.asked
+
+
+def logged(step: Step) -> str:
+    """A step as a line of a run's log."""
+    line = {"step": step.step, "loss": step.loss, "lr": step.lr, "elapsed": step.elapsed}
+    return json.dumps(line) + "\n"
 
 
 def open_model(run: Run, fresh: Decoder, seconds: float | None, steps: int | None,

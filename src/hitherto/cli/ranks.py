@@ -1,9 +1,8 @@
 """`hitherto train --context-parallel N`: the same training, on the processes of a torchrun."""
 
-import json as jsonlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,12 +10,13 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
+from hitherto.cli.fit import logged
 from hitherto.cli.interrupt import Interrupt
 from hitherto.cli.meter import Meter
 from hitherto.cli.runs import Run, new_run, old_run
-from hitherto.cli.terminal import INTERRUPTED, OK, console, say
+from hitherto.cli.terminal import OK, console
 from hitherto.cli.text import load_text
-from hitherto.cli.train import report
+from hitherto.cli.train import report, stopped
 from hitherto.distributed import RankLost, checkpoint, mesh_of
 from hitherto.distributed import train as train_together
 from hitherto.errors import ModelError, explain
@@ -40,9 +40,7 @@ def train_over_ranks(
         decoder, config = Decoder(tiny()), TrainingConfig(seconds=seconds, steps=steps)
         done = _fit(run, decoder, learned, config, context, resume, screen)
         if not done:
-            say(screen, f"\nstopped; nothing is lost: {_parts(run)}", "bold")
-            say(screen, f"go on with the same command and --resume --out {run.folder}")
-            return INTERRUPTED
+            return stopped(run, _parts(run), screen)
         if rank == 0:
             save(run.checkpoint, decoder)
             report(run, decoder, held_out, screen, json)
@@ -89,7 +87,8 @@ def _fit(run: Run, decoder: Decoder, data: bytes, config: TrainingConfig, contex
     first, progress = dist.get_rank() == 0, 0.0
     if first and resume:
         run.rewind(checkpoint.load(_parts(run))[1].step)
-    with Interrupt() as stop, Meter(screen) as meter:
+    log = run.losses.open("a", buffering=1) if first else nullcontext()
+    with Interrupt() as stop, log, Meter(screen) as meter:
         steps = train_together(
             decoder, data, config, mesh_of(context), _parts(run), resume=resume,
             asked_to_stop=lambda: stop.asked,
@@ -97,9 +96,6 @@ def _fit(run: Run, decoder: Decoder, data: bytes, config: TrainingConfig, contex
         for step in steps:
             progress = step.progress
             if first:
-                line = {"step": step.step, "loss": step.loss, "lr": step.lr,
-                        "elapsed": step.elapsed}  # fmt: skip
-                with run.losses.open("a") as log:
-                    log.write(jsonlib.dumps(line) + "\n")
+                log.write(logged(step))  # type: ignore[union-attr]
             meter.show(step)
     return progress >= 1

@@ -37,11 +37,16 @@ def train(text: Path, out: Path, seconds: float | None, steps: int | None, resum
     model, config = open_model(run, Decoder(tiny()), seconds, steps, screen)
     done = fit(run, model, learned, config, screen)
     if not done:
-        say(screen, f"\nstopped; nothing is lost: {run.checkpoint}", "bold")
-        say(screen, f"go on with the same command and --resume --out {run.folder}")
-        return INTERRUPTED
+        return stopped(run, run.checkpoint, screen)
     report(run, model, held_out, screen, json)
     return OK
+
+
+def stopped(run: Run, kept: Path, screen: Console) -> int:
+    """Say what an interrupted run has kept and how to go on."""
+    say(screen, f"\nstopped; nothing is lost: {kept}", "bold")
+    say(screen, f"go on with the same command and --resume --out {run.folder}")
+    return INTERRUPTED
 
 
 def report(run: Run, model: Decoder, held_out: bytes, screen: Console, json: bool) -> None:
